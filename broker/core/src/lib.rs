@@ -1,0 +1,1 @@
+//! The two pure machines of the broker: durable state and volatile dispatch.
