@@ -2,5 +2,4 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
-pub mod files;
-pub mod journal;
+pub mod store;
