@@ -15,9 +15,7 @@ impl Token {
     /// The token with this text.
     #[must_use]
     pub fn new(text: &str) -> Token {
-        Token {
-            digest: Sha256::digest(text).into(),
-        }
+        Token { digest: Sha256::digest(text).into() }
     }
 
     /// Whether `presented` is the token. The time it takes says nothing about how much of it is right, nor how long the

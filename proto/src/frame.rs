@@ -87,11 +87,7 @@ impl FrameDecoder {
         let [opcode, flags, a, b, c, d] = *header;
         let length = u32::from_be_bytes([a, b, c, d]);
         if length > self.limit {
-            return Err(FrameError::TooLarge {
-                opcode,
-                length,
-                limit: self.limit,
-            });
+            return Err(FrameError::TooLarge { opcode, length, limit: self.limit });
         }
         if flags & !FLAG_CORRELATED != 0 {
             return Err(FrameError::UnnegotiatedFlag { flags });
@@ -107,11 +103,7 @@ impl FrameDecoder {
         let mut payload = buffer.split_to(total).freeze();
         payload.advance(FRAME_HEADER_BYTES);
         let request_id = correlated.then(|| payload.get_u32());
-        Ok(Some(Frame {
-            opcode,
-            request_id,
-            payload,
-        }))
+        Ok(Some(Frame { opcode, request_id, payload }))
     }
 
     /// How many bytes the frame at the front of `buffer` still needs; 0 when it is whole or its header is not there yet.
@@ -132,12 +124,7 @@ impl FrameDecoder {
 ///
 /// # Panics
 /// When the message is 4 GiB or larger; callers keep to the negotiated limit, which is far below.
-pub fn encode_frame(
-    out: &mut impl BufMut,
-    opcode: Opcode,
-    request_id: Option<u32>,
-    message: &impl Message,
-) {
+pub fn encode_frame(out: &mut impl BufMut, opcode: Opcode, request_id: Option<u32>, message: &impl Message) {
     encode_header(out, opcode, request_id, message.encoded_len());
     message.encode_raw(out);
 }
@@ -146,12 +133,7 @@ pub fn encode_frame(
 ///
 /// # Panics
 /// When the payload is 4 GiB or larger; callers keep to the negotiated limit, which is far below.
-pub fn encode_payload_frame(
-    out: &mut impl BufMut,
-    opcode: Opcode,
-    request_id: Option<u32>,
-    payload: &[u8],
-) {
+pub fn encode_payload_frame(out: &mut impl BufMut, opcode: Opcode, request_id: Option<u32>, payload: &[u8]) {
     encode_header(out, opcode, request_id, payload.len());
     out.put_slice(payload);
 }
@@ -160,19 +142,10 @@ pub fn encode_payload_frame(
 ///
 /// # Panics
 /// When the payload is 4 GiB or larger; callers keep to the negotiated limit, which is far below.
-pub fn encode_header(
-    out: &mut impl BufMut,
-    opcode: Opcode,
-    request_id: Option<u32>,
-    payload_bytes: usize,
-) {
+pub fn encode_header(out: &mut impl BufMut, opcode: Opcode, request_id: Option<u32>, payload_bytes: usize) {
     let length = payload_bytes + if request_id.is_some() { 4 } else { 0 };
     out.put_u8(opcode as u8);
-    out.put_u8(if request_id.is_some() {
-        FLAG_CORRELATED
-    } else {
-        0
-    });
+    out.put_u8(if request_id.is_some() { FLAG_CORRELATED } else { 0 });
     out.put_u32(u32::try_from(length).expect("a frame is far below 4 GiB"));
     if let Some(id) = request_id {
         out.put_u32(id);

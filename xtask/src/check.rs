@@ -11,16 +11,6 @@ use crate::step::{Step, run_all};
 pub(crate) fn run() -> Result<()> {
     run_all(vec![
         Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::cargo(
-            "lints",
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
-        ),
+        Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ])
 }

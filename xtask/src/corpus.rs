@@ -23,16 +23,8 @@ struct Package {
 }
 
 const PACKAGES: &[Package] = &[
-    Package {
-        name: "google-proto-files",
-        version: "5.0.3",
-        sha256: "73a90e656be2ef3ba03fabc82bbb3b5213d29bd4ceb41e25364250d25606200c",
-    },
-    Package {
-        name: "@grpc/grpc-js-xds",
-        version: "1.14.1",
-        sha256: "fd27db4119c139d5b59e8fe99d109bed04bff491302743ae3bf096667105c607",
-    },
+    Package { name: "google-proto-files", version: "5.0.3", sha256: "73a90e656be2ef3ba03fabc82bbb3b5213d29bd4ceb41e25364250d25606200c" },
+    Package { name: "@grpc/grpc-js-xds", version: "1.14.1", sha256: "fd27db4119c139d5b59e8fe99d109bed04bff491302743ae3bf096667105c607" },
 ];
 
 /// Downloads what is not there yet. Without npm or tar it says so and leaves the corpus out; in CI that is an error.
@@ -48,17 +40,12 @@ pub(crate) fn run() -> Result<()> {
         }
         for tool in ["npm", "tar"] {
             if !is_installed(tool) {
-                ensure!(
-                    !in_ci(),
-                    "the corpus needs `{tool}`, which is not installed"
-                );
+                ensure!(!in_ci(), "the corpus needs `{tool}`, which is not installed");
                 println!("==> corpus: Skipped: `{tool}` is not installed");
                 return Ok(());
             }
         }
-        package
-            .download(&corpus, &folder)
-            .with_context(|| format!("corpus package {}", package.name))?;
+        package.download(&corpus, &folder).with_context(|| format!("corpus package {}", package.name))?;
         println!("==> corpus: {} in {}", package.name, folder.display());
     }
     Ok(())
@@ -79,30 +66,13 @@ impl Package {
         }
         fs::create_dir_all(&scratch)?;
         let package = format!("{}@{}", self.name, self.version);
-        succeed(
-            Command::new("npm")
-                .args(["pack", "--silent", "--ignore-scripts", &package])
-                .current_dir(&scratch),
-        )?;
+        succeed(Command::new("npm").args(["pack", "--silent", "--ignore-scripts", &package]).current_dir(&scratch))?;
         let tarball = format!("{}.tgz", self.folder_name());
-        let bytes = fs::read(scratch.join(&tarball))
-            .with_context(|| format!("npm pack left no {tarball}"))?;
-        let digest: String = Sha256::digest(&bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        ensure!(
-            digest == self.sha256,
-            "{tarball} has SHA-256 {digest}, pinned is {}",
-            self.sha256
-        );
-        succeed(
-            Command::new("tar")
-                .args(["-xzf", &tarball])
-                .current_dir(&scratch),
-        )?;
-        fs::rename(scratch.join("package"), folder)
-            .context("the tarball holds a folder `package`")?;
+        let bytes = fs::read(scratch.join(&tarball)).with_context(|| format!("npm pack left no {tarball}"))?;
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        ensure!(digest == self.sha256, "{tarball} has SHA-256 {digest}, pinned is {}", self.sha256);
+        succeed(Command::new("tar").args(["-xzf", &tarball]).current_dir(&scratch))?;
+        fs::rename(scratch.join("package"), folder).context("the tarball holds a folder `package`")?;
         fs::remove_dir_all(&scratch)?;
         Ok(())
     }

@@ -21,10 +21,7 @@ pub(crate) struct Args {
 /// When there is no engine, or the build fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(engine) = ENGINES.iter().find(|engine| is_installed(engine)) else {
-        bail!(
-            "no container engine is installed: tried {}",
-            ENGINES.join(", ")
-        );
+        bail!("no container engine is installed: tried {}", ENGINES.join(", "));
     };
     match Step::new("image", engine, &["build", "--tag", &args.tag, "."]).run()? {
         Outcome::Failed => bail!("{engine} could not build the image"),

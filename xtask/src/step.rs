@@ -13,15 +13,12 @@ use crate::tally::Tally;
 
 /// The root of the workspace.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask is a folder of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }
 
 /// The folder that cargo builds into.
 pub(crate) fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |dir| root().join(dir))
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 /// Whether this is a CI run: nothing may be skipped, and Cargo.lock is law.
@@ -51,23 +48,14 @@ impl Step {
     /// `tool` with `arguments`, run in the root of the workspace.
     pub(crate) fn new(name: &'static str, tool: &str, arguments: &[&str]) -> Step {
         let mut command = Command::new(tool);
-        command
-            .args(arguments)
-            .current_dir(root())
-            .stdin(Stdio::null());
-        Step {
-            name,
-            tool: tool.to_owned(),
-            command,
-        }
+        command.args(arguments).current_dir(root()).stdin(Stdio::null());
+        Step { name, tool: tool.to_owned(), command }
     }
 
     /// `cargo` with `arguments`; in CI with `--locked`.
     pub(crate) fn cargo(name: &'static str, arguments: &[&str]) -> Step {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let (subcommand, rest) = arguments
-            .split_first()
-            .expect("cargo is always given a subcommand");
+        let (subcommand, rest) = arguments.split_first().expect("cargo is always given a subcommand");
         let mut step = Step::new(name, &cargo, &[subcommand]);
         if in_ci() && *subcommand != "fmt" {
             step.command.arg("--locked");
@@ -87,12 +75,7 @@ impl Step {
     /// # Errors
     /// When the command cannot be started or its output cannot be read. A command that fails is an [`Outcome`].
     pub(crate) fn run(mut self) -> Result<Outcome> {
-        self.timed(|command| {
-            command
-                .status()
-                .map(|status| status.success())
-                .map_err(Into::into)
-        })
+        self.timed(|command| command.status().map(|status| status.success()).map_err(Into::into))
     }
 
     /// Runs the step, shows its output, and adds the closing lines of its test runners to `tally`. A failure that no
@@ -123,27 +106,15 @@ impl Step {
     fn timed(&mut self, run: impl FnOnce(&mut Command) -> Result<bool>) -> Result<Outcome> {
         let name = self.name;
         if !is_installed(&self.tool) {
-            let outcome = if in_ci() {
-                Outcome::Failed
-            } else {
-                Outcome::Skipped
-            };
+            let outcome = if in_ci() { Outcome::Failed } else { Outcome::Skipped };
             println!("==> {name}: {outcome:?}: `{}` is not installed", self.tool);
             return Ok(outcome);
         }
         println!("==> {name}");
         let began = Instant::now();
-        let success =
-            run(&mut self.command).with_context(|| format!("step `{name}` ({})", self.tool))?;
-        let outcome = if success {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        };
-        println!(
-            "<== {name}: {outcome:?} in {:.1} s",
-            began.elapsed().as_secs_f64()
-        );
+        let success = run(&mut self.command).with_context(|| format!("step `{name}` ({})", self.tool))?;
+        let outcome = if success { Outcome::Passed } else { Outcome::Failed };
+        println!("<== {name}: {outcome:?} in {:.1} s", began.elapsed().as_secs_f64());
         Ok(outcome)
     }
 }
@@ -188,42 +159,19 @@ mod tests {
         for (script, outcome, passed, failed) in [
             ("exit 0", Outcome::Passed, 0, 0),
             ("exit 101", Outcome::Failed, 0, 1),
-            (
-                "echo 'test result: ok. 4 passed; 0 failed; 0 ignored'",
-                Outcome::Passed,
-                4,
-                0,
-            ),
-            (
-                "echo 'test result: ok. 4 passed; 0 failed; 0 ignored'; exit 1",
-                Outcome::Failed,
-                4,
-                1,
-            ),
+            ("echo 'test result: ok. 4 passed; 0 failed; 0 ignored'", Outcome::Passed, 4, 0),
+            ("echo 'test result: ok. 4 passed; 0 failed; 0 ignored'; exit 1", Outcome::Failed, 4, 1),
             (failing, Outcome::Failed, 1, 2),
         ] {
             let mut tally = Tally::default();
-            assert_eq!(
-                shell(script).run_tests(&mut tally).unwrap(),
-                outcome,
-                "{script}"
-            );
+            assert_eq!(shell(script).run_tests(&mut tally).unwrap(), outcome, "{script}");
             assert_eq!((tally.passed, tally.failed), (passed, failed), "{script}");
         }
     }
 
     #[test]
     fn a_missing_tool_is_a_named_skip_and_in_ci_a_failure() {
-        let expected = if in_ci() {
-            Outcome::Failed
-        } else {
-            Outcome::Skipped
-        };
-        assert_eq!(
-            Step::new("absent", "qwerq-no-such-tool", &[])
-                .run()
-                .unwrap(),
-            expected
-        );
+        let expected = if in_ci() { Outcome::Failed } else { Outcome::Skipped };
+        assert_eq!(Step::new("absent", "qwerq-no-such-tool", &[]).run().unwrap(), expected);
     }
 }

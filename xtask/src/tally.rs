@@ -33,18 +33,13 @@ fn number_before(text: &str, word: &str) -> u64 {
     let Some((before, _)) = text.split_once(word) else {
         return 0;
     };
-    let digits = before
-        .rsplit(|c: char| !c.is_ascii_digit())
-        .next()
-        .unwrap_or_default();
+    let digits = before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
     digits.parse().unwrap_or(0)
 }
 
 /// The number that is all that follows `word`; 0 without one.
 fn number_after(text: &str, word: &str) -> u64 {
-    text.strip_prefix(word)
-        .and_then(|rest| rest.trim().parse().ok())
-        .unwrap_or(0)
+    text.strip_prefix(word).and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -54,16 +49,8 @@ mod tests {
     #[test]
     fn closing_lines_are_counted_and_other_lines_are_not() {
         for (line, passed, failed) in [
-            (
-                "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
-                12,
-                0,
-            ),
-            (
-                "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
-                3,
-                2,
-            ),
+            ("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s", 12, 0),
+            ("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out", 3, 2),
             ("# pass 7", 7, 0),
             ("# fail 1", 0, 1),
             ("ℹ pass 4", 4, 0),

@@ -23,21 +23,8 @@ pub(crate) fn run() -> Result<()> {
         failed.push("corpus");
     }
     for (name, arguments) in [
-        (
-            "crates",
-            [
-                "test",
-                "--workspace",
-                "--exclude",
-                "qwer-q",
-                "--no-fail-fast",
-            ]
-            .as_slice(),
-        ),
-        (
-            "binary",
-            &["test", "--package", "qwer-q", "--release", "--no-fail-fast"],
-        ),
+        ("crates", ["test", "--workspace", "--exclude", "qwer-q", "--no-fail-fast"].as_slice()),
+        ("binary", &["test", "--package", "qwer-q", "--release", "--no-fail-fast"]),
     ] {
         if Step::cargo(name, arguments).run_tests(&mut tally)? == Outcome::Failed {
             failed.push(name);

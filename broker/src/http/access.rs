@@ -26,21 +26,13 @@ impl Access {
     /// `allowed_hosts` are names without ports, in any case; they matter only without a token.
     #[must_use]
     pub fn new(token: Option<Token>, allowed_hosts: &[String]) -> Access {
-        Access {
-            token,
-            allowed_hosts: allowed_hosts
-                .iter()
-                .map(|host| host.to_ascii_lowercase())
-                .collect(),
-        }
+        Access { token, allowed_hosts: allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
     /// Refuses a request without the token, if there is one.
     fn check_token(&self, request: &Request) -> Result<(), Refusal> {
         match &self.token {
-            Some(token) if !bearer(request).is_some_and(|presented| token.matches(presented)) => {
-                Err(Refusal::Token)
-            }
+            Some(token) if !bearer(request).is_some_and(|presented| token.matches(presented)) => Err(Refusal::Token),
             _ => Ok(()),
         }
     }
@@ -66,9 +58,7 @@ impl Access {
             return false;
         }
         let name = authority.host().to_ascii_lowercase();
-        let address = name
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
+        let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         name == "localhost"
             || name.parse::<Ipv4Addr>().is_ok()
             || address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
@@ -77,11 +67,7 @@ impl Access {
 }
 
 /// Middleware: the token, if one is set.
-pub(super) async fn require_token(
-    State(access): State<Arc<Access>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn require_token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     match access.check_token(&request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
@@ -89,11 +75,7 @@ pub(super) async fn require_token(
 }
 
 /// Middleware: the token, or without one the Host rule.
-pub(super) async fn require_token_or_host(
-    State(access): State<Arc<Access>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn require_token_or_host(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let checked = match &access.token {
         Some(_) => access.check_token(&request),
         None => access.check_host(&request),
@@ -117,14 +99,9 @@ fn bearer(request: &Request) -> Option<&str> {
 /// Every host that the request names: in its target and in its Host headers. Proxies and servers differ in which one they
 /// believe, so all of them must be ours.
 fn named_hosts(request: &Request) -> impl Iterator<Item = String> {
-    let target = request
-        .uri()
-        .authority()
-        .map(|authority| authority.as_str().to_owned());
+    let target = request.uri().authority().map(|authority| authority.as_str().to_owned());
     let headers = request.headers().get_all(header::HOST).iter();
-    target
-        .into_iter()
-        .chain(headers.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    target.into_iter().chain(headers.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()))
 }
 
 /// Why a request is not answered.
@@ -138,14 +115,12 @@ impl IntoResponse for Refusal {
         match self {
             Refusal::Token => {
                 let headers = [(header::WWW_AUTHENTICATE, "Bearer")];
-                let text =
-                    "unauthorized: send the broker's token as `Authorization: Bearer TOKEN`\n";
+                let text = "unauthorized: send the broker's token as `Authorization: Bearer TOKEN`\n";
                 (StatusCode::UNAUTHORIZED, headers, text).into_response()
             }
             Refusal::Host(host) => {
-                let text = format!(
-                    "this broker has no token, so it answers to addresses, localhost and --allowed-hosts only, not to {host:?}\n"
-                );
+                let text =
+                    format!("this broker has no token, so it answers to addresses, localhost and --allowed-hosts only, not to {host:?}\n");
                 (StatusCode::FORBIDDEN, text).into_response()
             }
         }

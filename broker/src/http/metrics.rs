@@ -60,11 +60,7 @@ pub struct Histogram {
 
 impl Histogram {
     fn new(bounds: &'static [u64]) -> Histogram {
-        Histogram {
-            bounds,
-            buckets: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
-            sum: AtomicU64::new(0),
-        }
+        Histogram { bounds, buckets: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
     }
 
     /// Counts one value, in the histogram's unit.
@@ -108,13 +104,8 @@ impl Default for Metrics {
             acked: Counter::default(),
             nacked: Counter::default(),
             connections: Gauge::default(),
-            journal_batch_entries: Histogram::new(&[
-                1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096,
-            ]),
-            journal_sync_us: Histogram::new(&[
-                50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400,
-                1_000_000,
-            ]),
+            journal_batch_entries: Histogram::new(&[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096]),
+            journal_sync_us: Histogram::new(&[50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000]),
             started: Instant::now(),
         }
     }
@@ -150,99 +141,27 @@ impl Metrics {
     #[must_use]
     pub fn render(&self, queues: &[QueueStats]) -> String {
         let mut page = Page::default();
-        page.counter(
-            "qwerq_messages_published_total",
-            "Messages accepted and durable.",
-            &self.published,
-        );
-        page.counter(
-            "qwerq_messages_consumed_total",
-            "Deliveries, repeats included.",
-            &self.consumed,
-        );
-        page.counter(
-            "qwerq_messages_acked_total",
-            "Deliveries settled by an ack.",
-            &self.acked,
-        );
-        page.counter(
-            "qwerq_messages_nacked_total",
-            "Deliveries given back by a nack.",
-            &self.nacked,
-        );
+        page.counter("qwerq_messages_published_total", "Messages accepted and durable.", &self.published);
+        page.counter("qwerq_messages_consumed_total", "Deliveries, repeats included.", &self.consumed);
+        page.counter("qwerq_messages_acked_total", "Deliveries settled by an ack.", &self.acked);
+        page.counter("qwerq_messages_nacked_total", "Deliveries given back by a nack.", &self.nacked);
         let in_flight: u64 = queues.iter().map(|queue| queue.in_flight).sum();
-        page.gauge(
-            "qwerq_in_flight_count",
-            "Messages leased to consumers.",
-            in_flight,
-        );
+        page.gauge("qwerq_in_flight_count", "Messages leased to consumers.", in_flight);
 
-        page.queues(
-            "qwerq_queue_depth",
-            "Messages not settled by all groups.",
-            queues,
-            |queue| queue.depth,
-        );
-        page.queues(
-            "qwerq_queue_bytes",
-            "Bytes of those messages.",
-            queues,
-            |queue| queue.bytes,
-        );
-        page.queues(
-            "qwerq_queue_ready",
-            "Messages that could be delivered now.",
-            queues,
-            |queue| queue.ready,
-        );
-        page.queues(
-            "qwerq_queue_delayed",
-            "Messages that are not due yet.",
-            queues,
-            |queue| queue.delayed,
-        );
-        page.queues(
-            "qwerq_queue_backing_off",
-            "Messages that wait for their next attempt.",
-            queues,
-            |queue| queue.backing_off,
-        );
-        page.queues(
-            "qwerq_queue_in_flight",
-            "Messages leased to consumers, by queue.",
-            queues,
-            |queue| queue.in_flight,
-        );
+        page.queues("qwerq_queue_depth", "Messages not settled by all groups.", queues, |queue| queue.depth);
+        page.queues("qwerq_queue_bytes", "Bytes of those messages.", queues, |queue| queue.bytes);
+        page.queues("qwerq_queue_ready", "Messages that could be delivered now.", queues, |queue| queue.ready);
+        page.queues("qwerq_queue_delayed", "Messages that are not due yet.", queues, |queue| queue.delayed);
+        page.queues("qwerq_queue_backing_off", "Messages that wait for their next attempt.", queues, |queue| queue.backing_off);
+        page.queues("qwerq_queue_in_flight", "Messages leased to consumers, by queue.", queues, |queue| queue.in_flight);
 
-        page.gauge(
-            "qwerq_connections",
-            "Open client connections.",
-            self.connections.get(),
-        );
+        page.gauge("qwerq_connections", "Open client connections.", self.connections.get());
         let entries = &self.journal_batch_entries;
-        page.histogram(
-            "qwerq_journal_batch_entries",
-            "Entries in a journal batch.",
-            entries,
-            |entries| entries.to_string(),
-        );
-        page.histogram(
-            "qwerq_journal_sync_seconds",
-            "Time of a journal sync.",
-            &self.journal_sync_us,
-            seconds,
-        );
-        page.gauge(
-            "qwerq_uptime_seconds",
-            "Time since the start.",
-            self.started.elapsed().as_secs(),
-        );
+        page.histogram("qwerq_journal_batch_entries", "Entries in a journal batch.", entries, |entries| entries.to_string());
+        page.histogram("qwerq_journal_sync_seconds", "Time of a journal sync.", &self.journal_sync_us, seconds);
+        page.gauge("qwerq_uptime_seconds", "Time since the start.", self.started.elapsed().as_secs());
         page.family("qwerq_build_info", "gauge", "The running version.");
-        page.sample(
-            "qwerq_build_info",
-            &[("version", env!("CARGO_PKG_VERSION"))],
-            1,
-        );
+        page.sample("qwerq_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         page.text
     }
 }
@@ -270,59 +189,35 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    fn queues(
-        &mut self,
-        name: &str,
-        help: &str,
-        queues: &[QueueStats],
-        value: impl Fn(&QueueStats) -> u64,
-    ) {
+    fn queues(&mut self, name: &str, help: &str, queues: &[QueueStats], value: impl Fn(&QueueStats) -> u64) {
         self.family(name, "gauge", help);
         for queue in queues {
             self.sample(name, &[("queue", &queue.name)], value(queue));
         }
     }
 
-    fn histogram(
-        &mut self,
-        name: &str,
-        help: &str,
-        histogram: &Histogram,
-        unit: impl Fn(u64) -> String,
-    ) {
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram, unit: impl Fn(u64) -> String) {
         self.family(name, "histogram", help);
         let bucket = format!("{name}_bucket");
         let mut count = 0;
-        let bounds = histogram
-            .bounds
-            .iter()
-            .map(|bound| unit(*bound))
-            .chain(["+Inf".to_owned()]);
+        let bounds = histogram.bounds.iter().map(|bound| unit(*bound)).chain(["+Inf".to_owned()]);
         for (bound, values) in bounds.zip(&histogram.buckets) {
             count += values.load(Ordering::Relaxed);
             self.sample(&bucket, &[("le", &bound)], count);
         }
-        self.sample(
-            &format!("{name}_sum"),
-            &[],
-            unit(histogram.sum.load(Ordering::Relaxed)),
-        );
+        self.sample(&format!("{name}_sum"), &[], unit(histogram.sum.load(Ordering::Relaxed)));
         self.sample(&format!("{name}_count"), &[], count);
     }
 
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}")
-            .expect("writing to a String cannot fail");
+        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("writing to a String cannot fail");
     }
 
     /// One line. Label values are names, versions and numbers, none of which needs escaping.
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(name);
         for (i, (label, text)) in labels.iter().enumerate() {
-            debug_assert!(
-                !text.contains(['"', '\\', '\n']),
-                "{text:?} cannot stand in a label"
-            );
+            debug_assert!(!text.contains(['"', '\\', '\n']), "{text:?} cannot stand in a label");
             let open = if i == 0 { '{' } else { ',' };
             write!(self.text, "{open}{label}=\"{text}\"").expect("writing to a String cannot fail");
         }
@@ -338,10 +233,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str, prefix: &str) -> Vec<String> {
-        text.lines()
-            .filter(|line| line.starts_with(prefix))
-            .map(str::to_owned)
-            .collect()
+        text.lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect()
     }
 
     #[test]
@@ -351,23 +243,14 @@ mod tests {
             let line = format!("qwerq_messages_{name}_total");
             assert_eq!(lines(&text, &line), [format!("{line} 0")]);
         }
-        assert_eq!(
-            lines(&text, "qwerq_in_flight_count"),
-            ["qwerq_in_flight_count 0"]
-        );
-        assert_eq!(
-            lines(&text, "# TYPE qwerq_queue_depth"),
-            ["# TYPE qwerq_queue_depth gauge"]
-        );
+        assert_eq!(lines(&text, "qwerq_in_flight_count"), ["qwerq_in_flight_count 0"]);
+        assert_eq!(lines(&text, "# TYPE qwerq_queue_depth"), ["# TYPE qwerq_queue_depth gauge"]);
         assert!(lines(&text, "qwerq_queue_depth").is_empty());
     }
 
     #[test]
     fn every_sample_follows_its_family_and_families_are_unique() {
-        let queue = QueueStats {
-            name: "orders.created".into(),
-            ..QueueStats::default()
-        };
+        let queue = QueueStats { name: "orders.created".into(), ..QueueStats::default() };
         let text = Metrics::new().render(&[queue]);
         let mut families: Vec<&str> = Vec::new();
         for line in text.lines() {
@@ -384,16 +267,9 @@ mod tests {
 
     #[test]
     fn in_flight_is_the_sum_of_the_queues() {
-        let queue = |name: &str, in_flight| QueueStats {
-            name: name.into(),
-            in_flight,
-            ..QueueStats::default()
-        };
+        let queue = |name: &str, in_flight| QueueStats { name: name.into(), in_flight, ..QueueStats::default() };
         let text = Metrics::new().render(&[queue("a", 2), queue("b", 3)]);
-        assert_eq!(
-            lines(&text, "qwerq_in_flight_count"),
-            ["qwerq_in_flight_count 5"]
-        );
+        assert_eq!(lines(&text, "qwerq_in_flight_count"), ["qwerq_in_flight_count 5"]);
     }
 
     #[test]
@@ -407,25 +283,13 @@ mod tests {
         page.histogram("h", "Help.", &histogram, seconds);
         assert_eq!(
             lines(&page.text, "h"),
-            [
-                "h_bucket{le=\"0.0001\"} 2",
-                "h_bucket{le=\"1.5\"} 5",
-                "h_bucket{le=\"+Inf\"} 6",
-                "h_sum 3.501201",
-                "h_count 6",
-            ]
+            ["h_bucket{le=\"0.0001\"} 2", "h_bucket{le=\"1.5\"} 5", "h_bucket{le=\"+Inf\"} 6", "h_sum 3.501201", "h_count 6",]
         );
     }
 
     #[test]
     fn microseconds_read_as_seconds() {
-        for (us, text) in [
-            (0, "0"),
-            (50, "0.00005"),
-            (1_000_000, "1"),
-            (10_000_000, "10"),
-            (1_600, "0.0016"),
-        ] {
+        for (us, text) in [(0, "0"), (50, "0.00005"), (1_000_000, "1"), (10_000_000, "10"), (1_600, "0.0016")] {
             assert_eq!(seconds(us), text);
         }
     }

@@ -36,22 +36,12 @@ pub struct HttpState {
 
 impl HttpState {
     /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
-    pub fn new<F, Fut>(
-        metrics: Arc<Metrics>,
-        readiness: Arc<Readiness>,
-        access: Access,
-        queue_stats: F,
-    ) -> HttpState
+    pub fn new<F, Fut>(metrics: Arc<Metrics>, readiness: Arc<Readiness>, access: Access, queue_stats: F) -> HttpState
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
     {
-        HttpState {
-            metrics,
-            readiness,
-            access: Arc::new(access),
-            queue_stats: Arc::new(move || Box::pin(queue_stats())),
-        }
+        HttpState { metrics, readiness, access: Arc::new(access), queue_stats: Arc::new(move || Box::pin(queue_stats())) }
     }
 }
 
@@ -60,35 +50,20 @@ impl HttpState {
 ///
 /// # Errors
 /// When the listener fails for good.
-pub async fn serve(
-    listener: TcpListener,
-    state: HttpState,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(state))
-        .with_graceful_shutdown(shutdown)
-        .await
+pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
 }
 
 /// Three groups of routes, by who may ask: anyone; whoever has the token; and the rest, which browsers can be tricked into
 /// asking and which therefore look at the Host header too.
 fn router(state: HttpState) -> Router {
-    let probes = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz));
-    let scraped = Router::new()
-        .route("/metrics", get(scrape))
-        .route_layer(from_fn_with_state(
-            Arc::clone(&state.access),
-            access::require_token,
-        ));
+    let probes = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
+    let scraped =
+        Router::new().route("/metrics", get(scrape)).route_layer(from_fn_with_state(Arc::clone(&state.access), access::require_token));
     let guarded = Router::new()
         .route("/", get(index))
         .fallback(not_found)
-        .layer(from_fn_with_state(
-            Arc::clone(&state.access),
-            access::require_token_or_host,
-        ));
+        .layer(from_fn_with_state(Arc::clone(&state.access), access::require_token_or_host));
     probes.merge(scraped).merge(guarded).with_state(state)
 }
 
@@ -113,19 +88,11 @@ async fn scrape(State(state): State<HttpState>) -> Response {
 
 async fn index() -> Response {
     let page = Html(INDEX);
-    (
-        [(header::CONTENT_SECURITY_POLICY, "default-src 'none'")],
-        page,
-    )
-        .into_response()
+    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
 }
 
 async fn not_found() -> Response {
-    (
-        StatusCode::NOT_FOUND,
-        "There is nothing here. See / for what there is.\n",
-    )
-        .into_response()
+    (StatusCode::NOT_FOUND, "There is nothing here. See / for what there is.\n").into_response()
 }
 
 const INDEX: &str = concat!(
@@ -158,26 +125,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
-        let state = HttpState::new(
-            Arc::clone(&metrics),
-            Arc::clone(&readiness),
-            access,
-            move || {
-                let queues = queues.clone();
-                async move { queues }
-            },
-        );
+        let state = HttpState::new(Arc::clone(&metrics), Arc::clone(&readiness), access, move || {
+            let queues = queues.clone();
+            async move { queues }
+        });
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, state, async move {
             let _ = stopped.await;
         }));
-        Served {
-            address,
-            metrics,
-            readiness,
-            stop,
-            task,
-        }
+        Served { address, metrics, readiness, stop, task }
     }
 
     impl Served {
@@ -188,12 +144,7 @@ mod tests {
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
-            let status = answer
-                .split(' ')
-                .nth(1)
-                .expect("a status line")
-                .parse()
-                .unwrap();
+            let status = answer.split(' ').nth(1).expect("a status line").parse().unwrap();
             (status, answer)
         }
     }
@@ -218,12 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_scrape_shows_counters_and_the_queues_of_that_moment() {
-        let orders = QueueStats {
-            name: "orders".into(),
-            depth: 7,
-            in_flight: 2,
-            ..QueueStats::default()
-        };
+        let orders = QueueStats { name: "orders".into(), depth: 7, in_flight: 2, ..QueueStats::default() };
         let served = serve_with(Access::new(None, &[]), vec![orders]).await;
         served.metrics.published.add(3);
         let (status, answer) = served.get("/metrics", "Host: prometheus-target\r\n").await;
@@ -264,22 +210,12 @@ mod tests {
         }
         let (status, answer) = served.get("/", "Host: evil.example\r\n").await;
         assert_eq!(status, 403);
-        assert!(
-            answer.contains("evil.example") && answer.contains("--allowed-hosts"),
-            "{answer}"
-        );
+        assert!(answer.contains("evil.example") && answer.contains("--allowed-hosts"), "{answer}");
         for path in ["/healthz", "/metrics"] {
-            assert_eq!(
-                served.get(path, "Host: evil.example\r\n").await.0,
-                200,
-                "{path}"
-            );
+            assert_eq!(served.get(path, "Host: evil.example\r\n").await.0, 200, "{path}");
         }
         assert_eq!(served.get("/nothing", LOCAL).await.0, 404);
-        assert_eq!(
-            served.get("/nothing", "Host: evil.example\r\n").await.0,
-            403
-        );
+        assert_eq!(served.get("/nothing", "Host: evil.example\r\n").await.0, 403);
         assert_eq!(served.get("http://evil.example/", LOCAL).await.0, 403);
     }
 
@@ -292,27 +228,16 @@ mod tests {
             ("Authorization: Bearer wrong\r\n", 401),
             ("Authorization: Basic s3cret\r\n", 401),
             ("Authorization: s3cret\r\n", 401),
-            (
-                "Authorization: Bearer wrong\r\nAuthorization: Bearer s3cret\r\n",
-                401,
-            ),
+            ("Authorization: Bearer wrong\r\nAuthorization: Bearer s3cret\r\n", 401),
             ("Authorization: Bearer s3cret\r\n", 200),
             ("authorization: bearer s3cret\r\n", 200),
         ] {
             for path in ["/", "/metrics"] {
                 let headers = format!("Host: anything.example\r\n{headers}");
-                assert_eq!(
-                    served.get(path, &headers).await.0,
-                    status,
-                    "{path} {headers:?}"
-                );
+                assert_eq!(served.get(path, &headers).await.0, status, "{path} {headers:?}");
             }
             for path in ["/healthz", "/readyz"] {
-                assert_eq!(
-                    served.get(path, &format!("{LOCAL}{headers}")).await.0,
-                    200,
-                    "{path} {headers:?}"
-                );
+                assert_eq!(served.get(path, &format!("{LOCAL}{headers}")).await.0, 200, "{path} {headers:?}");
             }
         }
         assert_eq!(served.get("/nothing", LOCAL).await.0, 401);
