@@ -66,7 +66,9 @@ impl Package {
         }
         fs::create_dir_all(&scratch)?;
         let package = format!("{}@{}", self.name, self.version);
-        succeed(Command::new("npm").args(["pack", "--silent", "--ignore-scripts", &package]).current_dir(&scratch))?;
+        let mut npm = Command::new("npm");
+        npm.args(["pack", "--silent", "--ignore-scripts", &package]).current_dir(&scratch).stdout(Stdio::null());
+        succeed(&mut npm)?;
         let tarball = format!("{}.tgz", self.folder_name());
         let bytes = fs::read(scratch.join(&tarball)).with_context(|| format!("npm pack left no {tarball}"))?;
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
