@@ -2,4 +2,5 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
-pub mod store;
+pub mod http;
+pub mod token;
