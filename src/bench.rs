@@ -119,8 +119,7 @@ fn prepare(args: &BenchArgs) -> Result<Bench, Failure> {
     }
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     warn_if_in_memory(&directory);
-    let binary = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("cannot find this binary: {error}")))?;
+    let binary = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this binary: {error}")))?;
     let until = match args.messages {
         Some(messages) => Until::Messages(messages),
         None => Until::Elapsed(args.duration),
@@ -224,8 +223,7 @@ fn progress() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{spinner} measuring {msg} ({elapsed})")
-        .expect("the template is well-formed");
+    let style = ProgressStyle::with_template("{spinner} measuring {msg} ({elapsed})").expect("the template is well-formed");
     let progress = ProgressBar::new_spinner().with_style(style);
     progress.enable_steady_tick(Duration::from_millis(250));
     progress
@@ -234,8 +232,7 @@ fn progress() -> ProgressBar {
 /// A sync to a file system in memory costs nothing, and so measures nothing.
 fn warn_if_in_memory(directory: &Path) {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
-    let in_memory = rustix::fs::statfs(directory)
-        .is_ok_and(|status| i64::try_from(status.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC));
+    let in_memory = rustix::fs::statfs(directory).is_ok_and(|status| status.f_type == TMPFS_MAGIC);
     if in_memory {
         let shown = directory.display();
         output::note(format!("{shown} is in memory: syncs cost nothing there; name a disk by --dir"));

@@ -15,13 +15,7 @@ use crate::failure::Failure;
 #[command(next_help_heading = "Broker")]
 pub(crate) struct BrokerArgs {
     /// Address of the broker
-    #[arg(
-        short,
-        long,
-        value_name = "HOST:PORT",
-        env = "QWERQ_BROKER",
-        default_value = "localhost:9876"
-    )]
+    #[arg(short, long, value_name = "HOST:PORT", env = "QWERQ_BROKER", default_value = "localhost:9876")]
     broker: String,
     /// Token of a broker that demands one
     #[arg(long, value_name = "TOKEN", env = "QWERQ_AUTH_TOKEN", hide_env_values = true)]
@@ -29,17 +23,9 @@ pub(crate) struct BrokerArgs {
 }
 
 impl BrokerArgs {
-    /// For the bench's own broker.
-    pub(crate) fn at(address: String) -> BrokerArgs {
-        BrokerArgs { broker: address, auth_token: None }
-    }
-
     /// How to connect, for callers that have more to say.
     pub(crate) fn builder(&self) -> ClientBuilder {
-        let builder = Client::builder(&*self.address())
-            .name("qwer-q")
-            .version(env!("CARGO_PKG_VERSION"))
-            .reconnect(Reconnect::never());
+        let builder = Client::builder(&*self.address()).name("qwer-q").version(env!("CARGO_PKG_VERSION")).reconnect(Reconnect::never());
         match self.auth_token.as_deref() {
             Some(token) if !token.is_empty() => builder.token(token),
             _ => builder,
@@ -65,9 +51,7 @@ impl BrokerArgs {
 }
 
 /// Runs a client command's future on this thread.
-pub(crate) fn block_on<T>(
-    command: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -80,10 +64,7 @@ pub(crate) fn valid_name(text: &str) -> Result<String, String> {
     if name::is_valid(text) {
         return Ok(text.to_owned());
     }
-    Err(format!(
-        "a name is 1 to {} of A-Z a-z 0-9 . _ - and does not start with . _ or -",
-        name::NAME_BYTES_MAX
-    ))
+    Err(format!("a name is 1 to {} of A-Z a-z 0-9 . _ - and does not start with . _ or -", name::NAME_BYTES_MAX))
 }
 
 impl From<qwerq::Error> for Failure {
@@ -92,12 +73,10 @@ impl From<qwerq::Error> for Failure {
             return Failure::refused(refusal);
         }
         match error {
-            qwerq::Error::Connect(connect) => {
-                Failure::unreachable(format!("cannot reach a broker at {}", connect.addr))
-                    .context(format!("tried: {}", connect.tried.join(", ")))
-                    .context(connect.source.to_string())
-                    .next_step("start one with `qwer-q serve`, or name another with --broker")
-            }
+            qwerq::Error::Connect(connect) => Failure::unreachable(format!("cannot reach a broker at {}", connect.addr))
+                .context(format!("tried: {}", connect.tried.join(", ")))
+                .context(connect.source.to_string())
+                .next_step("start one with `qwer-q serve`, or name another with --broker"),
             other => Failure::failed(other.to_string()),
         }
     }
@@ -109,13 +88,11 @@ mod tests {
 
     #[test]
     fn a_missing_port_is_the_usual_one() {
-        for (given, address) in [
-            ("localhost:1", "localhost:1"),
-            ("queue.example", "queue.example:9876"),
-            ("[::1]", "[::1]:9876"),
-            ("[::1]:5", "[::1]:5"),
-        ] {
-            assert_eq!(BrokerArgs::at(given.into()).address(), address);
+        for (given, address) in
+            [("localhost:1", "localhost:1"), ("queue.example", "queue.example:9876"), ("[::1]", "[::1]:9876"), ("[::1]:5", "[::1]:5")]
+        {
+            let args = BrokerArgs { broker: given.to_owned(), auth_token: None };
+            assert_eq!(args.address(), address);
         }
     }
 

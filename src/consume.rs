@@ -42,9 +42,7 @@ async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
     let reconnect = Reconnect { attempts: Some(20), ..Reconnect::default() };
     let client = args.broker.builder().reconnect(reconnect).connect().await?;
     let prefetch = args.count.map_or(PREFETCH, |n| u32::try_from(n).unwrap_or(PREFETCH));
-    let options = ConsumeOptions::new()
-        .group(args.group.unwrap_or_default())
-        .prefetch(prefetch.min(PREFETCH));
+    let options = ConsumeOptions::new().group(args.group.unwrap_or_default()).prefetch(prefetch.min(PREFETCH));
     let mut subscription = client.consume(&args.queue, options).await?;
     let end = End { count: args.count, quiet: args.wait };
     let outcome = print_messages(&client, &mut subscription, end).await;
@@ -61,11 +59,7 @@ struct End {
     quiet: Option<Duration>,
 }
 
-async fn print_messages(
-    client: &Client,
-    subscription: &mut Subscription,
-    end: End,
-) -> Result<(), Failure> {
+async fn print_messages(client: &Client, subscription: &mut Subscription, end: End) -> Result<(), Failure> {
     let mut output = Output::stdout();
     let mut contracts = Contracts::default();
     let mut left = end.count.unwrap_or(u64::MAX);
@@ -93,10 +87,7 @@ async fn print_messages(
 }
 
 /// What is there, waiting for the first; none when the subscription ended or all was quiet for so long.
-async fn next_batch(
-    subscription: &mut Subscription,
-    quiet: Option<Duration>,
-) -> Result<Option<Vec<Delivery>>, Failure> {
+async fn next_batch(subscription: &mut Subscription, quiet: Option<Duration>) -> Result<Option<Vec<Delivery>>, Failure> {
     let mut batch = Vec::new();
     let next = subscription.next_batch(&mut batch);
     let arrived = match quiet {

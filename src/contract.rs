@@ -16,11 +16,7 @@ pub(crate) struct Contract {
 
 impl Contract {
     /// Fetches a version, the active one if `version` is none. A queue that has no contract, or does not exist yet, has none.
-    pub(crate) async fn fetch(
-        client: &Client,
-        queue: &str,
-        version: Option<u32>,
-    ) -> Result<Option<Contract>, Failure> {
+    pub(crate) async fn fetch(client: &Client, queue: &str, version: Option<u32>) -> Result<Option<Contract>, Failure> {
         // Dead letters keep the contract of the queue that they came from.
         let queue = queue.strip_suffix(name::DLQ_SUFFIX).unwrap_or(queue);
         match client.schema(queue, version).await {
@@ -40,9 +36,7 @@ impl Contract {
 
     pub(crate) fn new(descriptor_set: &[u8], message_type: &str) -> Result<Contract, String> {
         let pool = pool(descriptor_set)?;
-        let message = pool
-            .get_message_by_name(message_type)
-            .ok_or_else(|| format!("its descriptors hold no message {message_type}"))?;
+        let message = pool.get_message_by_name(message_type).ok_or_else(|| format!("its descriptors hold no message {message_type}"))?;
         Ok(Contract { message })
     }
 
@@ -55,13 +49,9 @@ impl Contract {
     pub(crate) fn encode(&self, json: &str) -> Result<Vec<u8>, String> {
         let options = DeserializeOptions::new().deny_unknown_fields(true);
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        let message = DynamicMessage::deserialize_with_options(
-            self.message.clone(),
-            &mut deserializer,
-            &options,
-        )
-        .and_then(|message| deserializer.end().map(|()| message))
-        .map_err(|error| format!("not a {}: {error}", self.message_type()))?;
+        let message = DynamicMessage::deserialize_with_options(self.message.clone(), &mut deserializer, &options)
+            .and_then(|message| deserializer.end().map(|()| message))
+            .map_err(|error| format!("not a {}: {error}", self.message_type()))?;
         Ok(prost::Message::encode_to_vec(&message))
     }
 
@@ -91,8 +81,7 @@ fn uses_editions(descriptor_set: &[u8]) -> Result<bool, String> {
         #[prost(string, optional, tag = "12")]
         syntax: Option<String>,
     }
-    let set = <FileSet as prost::Message>::decode(descriptor_set)
-        .map_err(|error| format!("its descriptors do not decode: {error}"))?;
+    let set = <FileSet as prost::Message>::decode(descriptor_set).map_err(|error| format!("its descriptors do not decode: {error}"))?;
     Ok(set.file.iter().any(|file| file.syntax.as_deref() == Some("editions")))
 }
 
@@ -140,7 +129,7 @@ pub(crate) mod tests {
 
     #[test]
     fn editions_are_refused_instead_of_panicking() {
-        let set = b"\x0a\x12\x0a\x01a\x62\x08editions\x70\xe8\x07";
+        let set = b"\x0a\x10\x0a\x01a\x62\x08editions\x70\xe8\x07";
         assert!(Contract::new(set, "A").expect_err("editions").contains("editions"));
         assert!(Contract::new(b"\xff", "A").is_err());
     }

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 /// The units, smallest first, with their milliseconds.
-const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Reads a duration; the error is a sentence for the user.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -31,11 +30,8 @@ pub(crate) fn format_ms(ms: u64) -> String {
     if ms == 0 {
         return "0".to_owned();
     }
-    let (unit, unit_ms) = UNITS
-        .iter()
-        .rev()
-        .find(|(_, unit_ms)| ms.is_multiple_of(*unit_ms))
-        .expect("every number of milliseconds is a multiple of 1 ms");
+    let (unit, unit_ms) =
+        UNITS.iter().rev().find(|(_, unit_ms)| ms.is_multiple_of(*unit_ms)).expect("every number of milliseconds is a multiple of 1 ms");
     format!("{}{unit}", ms / unit_ms)
 }
 
@@ -45,14 +41,7 @@ mod tests {
 
     #[test]
     fn durations_round_trip() {
-        for (text, ms) in [
-            ("0", 0),
-            ("500ms", 500),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("2h", 7_200_000),
-            ("7d", 604_800_000),
-        ] {
+        for (text, ms) in [("0", 0), ("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("2h", 7_200_000), ("7d", 604_800_000)] {
             assert_eq!(parse_ms(text), Ok(ms), "{text}");
             assert_eq!(format_ms(ms), text);
         }

@@ -140,9 +140,7 @@ fn next_step(refusal: &Refusal) -> Option<String> {
         }
         Code::TypeNotFound => "give the full name with its package, such as shop.v1.Order".into(),
         Code::ReservedQueue => "publish to the queue itself; only the broker writes to .dlq".into(),
-        Code::Overloaded | Code::Draining | Code::NotLeader | Code::StorageFull => {
-            "try again later".to_owned()
-        }
+        Code::Overloaded | Code::Draining | Code::NotLeader | Code::StorageFull => "try again later".to_owned(),
         Code::Internal => "read the broker's log".to_owned(),
         _ => return None,
     };

@@ -26,10 +26,8 @@ pub(crate) struct HealthArgs {
 
 /// Succeeds when the broker says that it is ready.
 pub(crate) fn run(args: HealthArgs) -> Result<(), Failure> {
-    let address = args
-        .address
-        .filter(|address| !address.is_empty())
-        .unwrap_or_else(|| default_address(std::env::var("QWERQ_METRICS_PORT").ok()));
+    let address =
+        args.address.filter(|address| !address.is_empty()).unwrap_or_else(|| default_address(std::env::var("QWERQ_METRICS_PORT").ok()));
     let answer = get(&address, "/readyz").map_err(|error| {
         Failure::failed(format!("no answer from http://{address}/readyz: {error}"))
             .next_step("is the broker running? name another address with --address HOST:PORT")
@@ -40,8 +38,7 @@ pub(crate) fn run(args: HealthArgs) -> Result<(), Failure> {
             output.line("ready")?;
             output.flush()
         }
-        status => Err(Failure::failed(format!("http://{address}/readyz says {status}"))
-            .context(answer.body.trim())),
+        status => Err(Failure::failed(format!("http://{address}/readyz says {status}")).context(answer.body.trim())),
     }
 }
 
@@ -77,8 +74,7 @@ fn exchange(mut stream: TcpStream, address: &str, path: &str) -> std::io::Result
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
-    parse(&String::from_utf8_lossy(&bytes))
-        .ok_or_else(|| std::io::Error::other("the answer is no HTTP"))
+    parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| std::io::Error::other("the answer is no HTTP"))
 }
 
 fn parse(text: &str) -> Option<Answer> {

@@ -2,6 +2,7 @@
 //!
 //! Contracts are fetched by the version that the message was accepted under, once each.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::UNIX_EPOCH;
 
@@ -39,40 +40,34 @@ pub(crate) struct Contracts {
 
 impl Contracts {
     /// The line of `delivery`, as text without its line end.
-    pub(crate) async fn line(
-        &mut self,
-        client: &Client,
-        delivery: &Delivery,
-    ) -> Result<String, Failure> {
+    pub(crate) async fn line(&mut self, client: &Client, delivery: &Delivery) -> Result<String, Failure> {
         let contract = self.version(client, delivery.queue(), delivery.schema_version).await?;
         let body = contract.and_then(|contract| contract.decode(&delivery.payload).ok());
-        Ok(text(MessageLine {
-            id: delivery.id.to_string(),
-            seq: delivery.seq,
-            queue: delivery.queue().to_owned(),
-            attempt: delivery.attempt,
-            headers: owned(delivery.headers.iter()),
-            published_at: published_at(delivery),
-            ordering_key: delivery.ordering_key.clone(),
-            body,
-            payload_base64: None,
-        }, &delivery.payload))
+        Ok(text(
+            MessageLine {
+                id: delivery.id.to_string(),
+                seq: delivery.seq,
+                queue: delivery.queue().to_owned(),
+                attempt: delivery.attempt,
+                headers: owned(delivery.headers.iter()),
+                published_at: published_at(delivery),
+                ordering_key: delivery.ordering_key.clone(),
+                body,
+                payload_base64: None,
+            },
+            &delivery.payload,
+        ))
     }
 
-    async fn version(
-        &mut self,
-        client: &Client,
-        queue: &str,
-        version: u32,
-    ) -> Result<Option<&Contract>, Failure> {
+    async fn version(&mut self, client: &Client, queue: &str, version: u32) -> Result<Option<&Contract>, Failure> {
         if version == 0 {
             return Ok(None);
         }
-        if !self.known.contains_key(&version) {
-            let contract = Contract::fetch(client, queue, Some(version)).await?;
-            self.known.insert(version, contract);
-        }
-        Ok(self.known.get(&version).and_then(Option::as_ref))
+        let contract = match self.known.entry(version) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(Contract::fetch(client, queue, Some(version)).await?),
+        };
+        Ok(contract.as_ref())
     }
 }
 
@@ -116,7 +111,8 @@ mod tests {
         }
     }
 
-    const START: &str = r#"{"id":"01J","seq":7,"queue":"orders","attempt":1,"headers":{"source":"shop"},"published_at":"1970-01-01T00:00:00.000Z","#;
+    const START: &str =
+        r#"{"id":"01J","seq":7,"queue":"orders","attempt":1,"headers":{"source":"shop"},"published_at":"1970-01-01T00:00:00.000Z","#;
 
     #[test]
     fn a_payload_without_a_contract_is_base64() {
@@ -126,16 +122,10 @@ mod tests {
 
     #[test]
     fn a_decoded_body_keeps_the_order_of_its_fields() {
-        let contract = contract(
-            "syntax = \"proto3\"; message A { string z = 1; int32 a = 2; }",
-            "A",
-        );
+        let contract = contract("syntax = \"proto3\"; message A { string z = 1; int32 a = 2; }", "A");
         let payload = contract.encode(r#"{"a": 5, "z": "x"}"#).expect("an A");
         let body = contract.decode(&payload).expect("an A");
-        assert_eq!(
-            text(line(Some(body)), &payload),
-            format!(r#"{START}"body":{{"z":"x","a":5}}}}"#)
-        );
+        assert_eq!(text(line(Some(body)), &payload), format!(r#"{START}"body":{{"z":"x","a":5}}}}"#));
     }
 
     #[test]

@@ -20,8 +20,7 @@ impl Output {
 
     /// One JSON object as one line.
     pub(crate) fn json(&mut self, object: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.out, object)
-            .map_err(|error| Failure::stdout(&io::Error::from(error)))?;
+        serde_json::to_writer(&mut self.out, object).map_err(|error| Failure::stdout(&io::Error::from(error)))?;
         self.bytes(b"\n")
     }
 

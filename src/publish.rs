@@ -154,8 +154,7 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, json: bool) -> R
             }
             Err(error) => {
                 output.flush()?;
-                return Err(Failure::from(error)
-                    .context(format!("at line {}, after {published} messages", attempt.line)));
+                return Err(Failure::from(error).context(format!("at line {}, after {published} messages", attempt.line)));
             }
         }
         progress.set_position(published + refused);
@@ -181,8 +180,7 @@ fn progress_bar() -> ProgressBar {
     if !io::stderr().is_terminal() || io::stdin().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{spinner} {human_pos} messages, {per_sec}")
-        .expect("the template is well-formed");
+    let style = ProgressStyle::with_template("{spinner} {human_pos} messages, {per_sec}").expect("the template is well-formed");
     ProgressBar::no_length().with_style(style)
 }
 
@@ -200,8 +198,7 @@ fn read_lines(input: impl BufRead, lines: &mpsc::Sender<(u64, io::Result<String>
 }
 
 fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
+    std::fs::read(path).map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Text to payload: through the contract if there is one.
@@ -327,10 +324,7 @@ mod tests {
     #[test]
     fn without_a_contract_the_text_is_the_payload() {
         assert_eq!(Encoder(None).payload("{not json"), Ok(b"{not json".to_vec()));
-        let contract = crate::contract::tests::contract(
-            "syntax = \"proto3\"; message A { bool b = 1; }",
-            "A",
-        );
+        let contract = crate::contract::tests::contract("syntax = \"proto3\"; message A { bool b = 1; }", "A");
         let encoder = Encoder(Some(contract));
         assert_eq!(encoder.payload(r#"{"b": true}"#), Ok(vec![0x08, 0x01]));
         assert!(encoder.payload("{not json").is_err());

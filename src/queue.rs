@@ -116,7 +116,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
 
 async fn create(args: CreateArgs) -> Result<(), Failure> {
     let client = args.broker.connect().await?;
-    let queue = client.create_queue(args.name.name(), args.options.0).await?;
+    let queue = client.create_queue(args.name.name(), *args.options.0).await?;
     let mut output = Output::stdout();
     output.line(format!("queue {} is there", queue.name))?;
     output.flush()
@@ -141,9 +141,7 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
 }
 
 fn queue_table(queues: &[QueueInfo]) -> Table {
-    let mut table = Table::new(&[
-        "QUEUE", "MODE", ">DEPTH", ">BYTES", ">IN FLIGHT", ">DELAYED", ">GROUPS", "CONTRACT",
-    ]);
+    let mut table = Table::new(&["QUEUE", "MODE", ">DEPTH", ">BYTES", ">IN FLIGHT", ">DELAYED", ">GROUPS", "CONTRACT"]);
     for queue in queues {
         let mode = queue.options.as_ref().and_then(|options| options.mode.clone());
         table.row(vec![
@@ -189,9 +187,7 @@ fn print_info(queue: &QueueInfo, output: &mut Output) -> Result<(), Failure> {
 }
 
 fn group_table(groups: &[GroupInfo]) -> Table {
-    let mut table = Table::new(&[
-        "GROUP", ">ACK FLOOR", ">LAG", ">IN FLIGHT", ">BACKING OFF", ">CONSUMERS", ">BLOCKED KEYS",
-    ]);
+    let mut table = Table::new(&["GROUP", ">ACK FLOOR", ">LAG", ">IN FLIGHT", ">BACKING OFF", ">CONSUMERS", ">BLOCKED KEYS"]);
     for group in groups {
         table.row(vec![
             group.name.clone(),

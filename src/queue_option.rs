@@ -176,7 +176,7 @@ pub(crate) const QUEUE_OPTIONS: &[Setting<QueueOptions>] = &[
 
 /// The flags of the table, as `queue create` takes them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct QueueOptionArgs(pub(crate) QueueOptions);
+pub(crate) struct QueueOptionArgs(pub(crate) Box<QueueOptions>);
 
 impl Args for QueueOptionArgs {
     fn augment_args(command: Command) -> Command {
@@ -198,8 +198,7 @@ impl FromArgMatches for QueueOptionArgs {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for option in QUEUE_OPTIONS {
             if let Some(text) = matches.get_one::<String>(option.flag) {
-                (option.set)(&mut self.0, text)
-                    .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+                (option.set)(&mut self.0, text).map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
             }
         }
         Ok(())
@@ -212,9 +211,7 @@ pub(crate) fn shown(options: &QueueOptions) -> Vec<(&'static str, String)> {
     let number = |value: Option<u64>| value.map(|n| n.to_string());
     let bytes = |value: Option<u64>| value.map(size::format);
     let time = |value: Option<u64>| value.map(duration::format_ms);
-    let time_or_none = |value: Option<u64>| {
-        value.map(|ms| if ms == 0 { "none".to_owned() } else { duration::format_ms(ms) })
-    };
+    let time_or_none = |value: Option<u64>| value.map(|ms| if ms == 0 { "none".to_owned() } else { duration::format_ms(ms) });
     let backoff = options.retry_backoff_first_ms.map(|first| {
         let max = options.retry_backoff_max_ms.unwrap_or(first);
         format!("{}..{}", duration::format_ms(first), duration::format_ms(max))
@@ -309,10 +306,7 @@ fn retry_backoff(options: &mut QueueOptions, text: &str) -> Result<(), String> {
 /// The full form `LEVEL,DIRECTION,AGAINST` of what may be abbreviated.
 fn compatibility(text: &str) -> Result<String, String> {
     let mut parts = text.split(',');
-    let level = one_of(
-        parts.next().unwrap_or_default(),
-        &["none", "wire", "wire-json", "source"],
-    )?;
+    let level = one_of(parts.next().unwrap_or_default(), &["none", "wire", "wire-json", "source"])?;
     let direction = one_of(parts.next().unwrap_or("full"), &["backward", "forward", "full"])?;
     let against = one_of(parts.next().unwrap_or("last"), &["last", "all"])?;
     match parts.next() {
@@ -363,11 +357,7 @@ mod tests {
 
     #[test]
     fn abbreviations_are_completed() {
-        for (text, full) in [
-            ("wire", "wire,full,last"),
-            ("source,forward", "source,forward,last"),
-            ("none,full,all", "none,full,all"),
-        ] {
+        for (text, full) in [("wire", "wire,full,last"), ("source,forward", "source,forward,last"), ("none,full,all", "none,full,all")] {
             assert_eq!(set("compatibility", text).expect(text).compatibility.as_deref(), Some(full));
         }
         let backoff = set("retry-backoff", "2s").expect("one wait");

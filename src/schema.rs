@@ -113,19 +113,14 @@ async fn register(args: RegisterArgs) -> Result<(), Failure> {
     let version = &registered.version;
     let news = if registered.existed { "known before, now active" } else { "new" };
     let mut output = Output::stdout();
-    output.line(format!(
-        "{}: {} is version {} ({news})",
-        version.queue, version.message_type, version.version
-    ))?;
+    output.line(format!("{}: {} is version {} ({news})", version.queue, version.message_type, version.version))?;
     output.flush()
 }
 
 fn compile(args: &RegisterArgs) -> Result<NewSchema, Failure> {
     let shown = args.proto.display();
-    let compiled =
-        qwerq_codegen::compile::compile(&args.proto, &args.includes).map_err(|error| {
-            Failure::failed(format!("{shown} does not compile")).context(error.to_string())
-        })?;
+    let compiled = qwerq_codegen::compile::compile(&args.proto, &args.includes)
+        .map_err(|error| Failure::failed(format!("{shown} does not compile")).context(error.to_string()))?;
     for name in [Some(&args.message), args.reply.as_ref()].into_iter().flatten() {
         if !compiled.has_message(name) {
             let failure = Failure::failed(format!("{shown} has no message `{name}`"));
@@ -228,11 +223,7 @@ pub(crate) fn version_json(version: &SchemaVersion) -> Value {
 fn schema_json(schema: &Schema) -> Value {
     let mut object = version_json(&schema.version);
     let base64 = base64::engine::general_purpose::STANDARD.encode(&schema.descriptor_set);
-    let sources: Vec<Value> = schema
-        .sources
-        .iter()
-        .map(|file| json!({"path": file.path, "text": file.text}))
-        .collect();
+    let sources: Vec<Value> = schema.sources.iter().map(|file| json!({"path": file.path, "text": file.text})).collect();
     object["descriptor_set_base64"] = base64.into();
     object["sources"] = sources.into();
     object

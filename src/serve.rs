@@ -55,8 +55,7 @@ impl FromArgMatches for ServeArgs {
 
 /// Runs a broker until it is told to stop.
 pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
-    let mut sources =
-        Sources { flags: args.0, environment: own_variables(), ..Sources::default() };
+    let mut sources = Sources::new(args.0, own_variables());
     sources.read_file()?;
     let settings = sources.settings()?;
     log_to_stderr();
@@ -80,8 +79,7 @@ fn own_variables() -> BTreeMap<String, String> {
 
 /// `RUST_LOG` filters the log; without it everything from `info` up is shown.
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 

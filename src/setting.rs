@@ -42,8 +42,7 @@ impl<T: Default + 'static> Setting<T> {
         if with_variable {
             help.push_str(&format!(" [env: {}]", self.variable()));
         }
-        let argument =
-            Arg::new(self.flag).long(self.flag).value_name(self.value).help(help).value_parser(check);
+        let argument = Arg::new(self.flag).long(self.flag).value_name(self.value).help(help).value_parser(check);
         match self.short {
             Some(letter) => argument.short(letter),
             None => argument,

@@ -3,8 +3,7 @@
 //! Only binary units: a limit that reads as 1 MB and means 1,048,576 would lie.
 
 /// The units, smallest first, with their bytes.
-const UNITS: [(&str, u64); 4] =
-    [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
 /// Reads a size in bytes; the error is a sentence for the user.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
@@ -34,14 +33,9 @@ mod tests {
 
     #[test]
     fn sizes_round_trip() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("1000", 1_000),
-            ("64KiB", 65_536),
-            ("1MiB", 1_048_576),
-            ("1GiB", 1_073_741_824),
-            ("2TiB", 2_199_023_255_552),
-        ] {
+        for (text, bytes) in
+            [("0", 0), ("1000", 1_000), ("64KiB", 65_536), ("1MiB", 1_048_576), ("1GiB", 1_073_741_824), ("2TiB", 2_199_023_255_552)]
+        {
             assert_eq!(parse(text), Ok(bytes), "{text}");
             assert_eq!(format(bytes), text);
         }

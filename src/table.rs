@@ -68,10 +68,7 @@ mod tests {
         let mut table = Table::new(&["QUEUE", ">DEPTH"]);
         table.row(vec!["orders.created".into(), "7".into()]);
         table.row(vec!["ä".into(), "1200".into()]);
-        assert_eq!(
-            table.lines(false),
-            ["QUEUE           DEPTH", "orders.created      7", "ä                1200"]
-        );
+        assert_eq!(table.lines(false), ["QUEUE           DEPTH", "orders.created      7", "ä                1200"]);
         assert_eq!(table.lines(true)[0], "\u{1b}[1mQUEUE           DEPTH\u{1b}[0m");
     }
 }

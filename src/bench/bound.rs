@@ -33,16 +33,13 @@ struct Bound {
 impl Bounds {
     pub(super) fn read(path: &Path) -> Result<Bounds, Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("cannot read the bounds {shown}: {error}")))?;
-        Bounds::parse(&text)
-            .map_err(|why| Failure::usage(format!("the bounds {shown} do not read")).context(why))
+        let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read the bounds {shown}: {error}")))?;
+        Bounds::parse(&text).map_err(|why| Failure::usage(format!("the bounds {shown} do not read")).context(why))
     }
 
     fn parse(text: &str) -> Result<Bounds, String> {
         let bounds: Bounds = toml::from_str(text).map_err(|error| error.to_string())?;
-        match bounds.bounds.iter().find(|bound| bound.at_least.is_some() == bound.at_most.is_some())
-        {
+        match bounds.bounds.iter().find(|bound| bound.at_least.is_some() == bound.at_most.is_some()) {
             Some(bound) => Err(format!("{}: give one of at_least and at_most", bound.figure)),
             None => Ok(bounds),
         }
@@ -105,10 +102,7 @@ mod tests {
         for (bound, holds) in [
             ("figure = 'latency.fsync.p50_us'\nat_most = 1000.0", true),
             ("figure = 'latency.fsync.p50_us'\nat_most = 299.0", false),
-            (
-                "figure = 'latency.fsync.p50_us'\nat_most = 2.0\nof = 'machine.append_1.p50_us'\nplus = 100.0",
-                true,
-            ),
+            ("figure = 'latency.fsync.p50_us'\nat_most = 2.0\nof = 'machine.append_1.p50_us'\nplus = 100.0", true),
             ("figure = 'latency.fsync.p50_us'\nat_least = 3.0\nof = 'machine.append_1.p50_us'", false),
             ("figure = 'publish.per_s'\nat_least = 1.0", false),
         ] {

@@ -33,17 +33,8 @@ impl Figures {
     }
 
     /// Adds a figure and its ratio to each of `others` that was measured.
-    pub(super) fn add_beside(
-        &mut self,
-        name: impl Into<String>,
-        value: f64,
-        unit: &'static str,
-        others: &[&str],
-    ) {
-        let ratios = others
-            .iter()
-            .filter_map(|other| Some(((*other).to_owned(), value / self.value(other)?)))
-            .collect();
+    pub(super) fn add_beside(&mut self, name: impl Into<String>, value: f64, unit: &'static str, others: &[&str]) {
+        let ratios = others.iter().filter_map(|other| Some(((*other).to_owned(), value / self.value(other)?))).collect();
         self.all.push(Figure { name: name.into(), value, unit, ratios });
     }
 
@@ -59,14 +50,8 @@ impl Figures {
     pub(super) fn print_table(&self, output: &mut Output) -> Result<(), Failure> {
         let mut table = Table::new(&["FIGURE", ">VALUE", "UNIT", "BESIDE"]);
         for figure in &self.all {
-            let beside: Vec<String> =
-                figure.ratios.iter().map(|(name, ratio)| format!("{ratio:.2} x {name}")).collect();
-            table.row(vec![
-                figure.name.clone(),
-                readable(figure.value),
-                figure.unit.to_owned(),
-                beside.join(", "),
-            ]);
+            let beside: Vec<String> = figure.ratios.iter().map(|(name, ratio)| format!("{ratio:.2} x {name}")).collect();
+            table.row(vec![figure.name.clone(), readable(figure.value), figure.unit.to_owned(), beside.join(", ")]);
         }
         table.print(output)
     }

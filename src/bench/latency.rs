@@ -14,8 +14,7 @@ pub(super) struct Latency {
 
 impl Latency {
     pub(super) fn new() -> Latency {
-        let nanoseconds = Histogram::new_with_bounds(1, 60_000_000_000, 3)
-            .expect("the bounds are in order and the digits at most five");
+        let nanoseconds = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order and the digits at most five");
         Latency { nanoseconds }
     }
 

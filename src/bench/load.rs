@@ -61,8 +61,7 @@ impl Sample {
     /// A payload of `bytes` bytes, or of the smallest number above that an order takes.
     pub(super) fn new(bytes: usize) -> Result<Sample, Failure> {
         let compiled = compile()?;
-        let contract =
-            Contract::new(&compiled, MESSAGE_TYPE).map_err(|why| cannot_compile(&why))?;
+        let contract = Contract::new(&compiled, MESSAGE_TYPE).map_err(|why| cannot_compile(&why))?;
         let mut note = bytes;
         loop {
             let payload = contract.encode(&order(note)).map_err(|why| cannot_compile(&why))?;
@@ -92,17 +91,14 @@ impl Sample {
 
 fn order(note: usize) -> String {
     let note = "x".repeat(note);
-    format!(
-        r#"{{"id":"o-0000000001","customer":"c-4711","quantity":"2","price":9.99,"createdAt":"1796125683","note":"{note}"}}"#
-    )
+    format!(r#"{{"id":"o-0000000001","customer":"c-4711","quantity":"2","price":9.99,"createdAt":"1796125683","note":"{note}"}}"#)
 }
 
 fn compile() -> Result<Vec<u8>, Failure> {
     let directory = tempfile::tempdir().map_err(|error| cannot_compile(&error))?;
     let path = directory.path().join("bench.proto");
     std::fs::write(&path, PROTO).map_err(|error| cannot_compile(&error))?;
-    let compiled =
-        qwerq_codegen::compile::compile(&path, &[]).map_err(|error| cannot_compile(&error))?;
+    let compiled = qwerq_codegen::compile::compile(&path, &[]).map_err(|error| cannot_compile(&error))?;
     Ok(compiled.descriptor_set)
 }
 
@@ -117,12 +113,7 @@ impl Load {
     }
 
     /// Fresh queues, with the sample's contract if `contract`.
-    pub(super) async fn prepare(
-        &self,
-        target: &Target,
-        sample: &Sample,
-        contract: bool,
-    ) -> Result<(), Failure> {
+    pub(super) async fn prepare(&self, target: &Target, sample: &Sample, contract: bool) -> Result<(), Failure> {
         let client = target.connect(1).await?;
         for queue in self.queue_names() {
             target.fresh_queue(&client, &queue).await?;
@@ -205,9 +196,7 @@ impl Pace {
     /// When the n-th message was due; with no rate, now.
     pub(super) fn due_at(&self, n: u64) -> Instant {
         match self.interval {
-            Some(interval) => {
-                self.started + interval.mul_f64(n as f64)
-            }
+            Some(interval) => self.started + interval.mul_f64(n as f64),
             None => Instant::now(),
         }
     }
@@ -228,16 +217,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_of_messages_ends_with_the_last() {
-        let load = Load {
-            payload_bytes: 1,
-            window: 1,
-            connections: 2,
-            queues: 1,
-            groups: 1,
-            keys: 0,
-            rate: None,
-            until: Until::Messages(101),
-        };
+        let load =
+            Load { payload_bytes: 1, window: 1, connections: 2, queues: 1, groups: 1, keys: 0, rate: None, until: Until::Messages(101) };
         let mut pace = load.pace();
         assert_eq!((pace.due(50).await, pace.due(50).await), (50, 1));
         assert_eq!(pace.due(50).await, 0);

@@ -22,27 +22,12 @@ pub(super) struct Memory {
 }
 
 /// Fills one queue with `messages` messages on a broker of its own.
-pub(super) async fn run(
-    launch: &Launch,
-    load: &Load,
-    sample: &Sample,
-    messages: u64,
-) -> Result<Memory, Failure> {
+pub(super) async fn run(launch: &Launch, load: &Load, sample: &Sample, messages: u64) -> Result<Memory, Failure> {
     let mut broker = BrokerProcess::start(launch)?;
     let idle = broker.memory_bytes("VmRSS")?;
     let empty_files = broker.file_bytes()?;
-    let target = Target {
-        address: broker.address(),
-        http_address: Some(broker.http_address()),
-        token: None,
-    };
-    let load = Load {
-        queues: 1,
-        connections: 1,
-        rate: None,
-        until: Until::Messages(messages),
-        ..load.clone()
-    };
+    let target = Target { address: broker.address(), http_address: Some(broker.http_address()), token: None };
+    let load = Load { queues: 1, connections: 1, rate: None, until: Until::Messages(messages), ..load.clone() };
     load.prepare(&target, sample, true).await?;
     let client = target.connect(load.window).await?;
     publish::publish(&[client], &load, sample).await?;
@@ -50,9 +35,7 @@ pub(super) async fn run(
     let ready_after_kill = broker.crash_and_restart()?;
     let queued = depth(&target, &load.queue_names()[0]).await?;
     if queued != messages {
-        return Err(Failure::failed(format!(
-            "{messages} messages were acknowledged, {queued} are there after a kill and a restart"
-        )));
+        return Err(Failure::failed(format!("{messages} messages were acknowledged, {queued} are there after a kill and a restart")));
     }
     Ok(Memory { idle, empty_files, queued, queued_anonymous, ready_after_kill })
 }

@@ -37,20 +37,16 @@ pub(super) fn short(load: &Load) -> Load {
 }
 
 /// Runs `scenario` with this binary and with `old`, and adds the median of this one's value as a multiple of the old one's.
-pub(super) async fn compare(
-    bench: &Bench,
-    scenario: Scenario,
-    old: &Path,
-    figures: &mut Figures,
-) -> Result<(), Failure> {
+pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figures: &mut Figures) -> Result<(), Failure> {
     let contract = bench.contracts.contains(&true);
     let (name, unit) = match scenario {
         Scenario::Publish | Scenario::Validation => ("publish", "per_s"),
         Scenario::RoundTrip => ("round_trip", "per_s"),
         Scenario::Latency => ("latency", "p50_us"),
         Scenario::Memory => {
-            return Err(Failure::usage("--compare does not measure memory")
-                .next_step("name publish, round-trip or latency with --scenario"));
+            return Err(
+                Failure::usage("--compare does not measure memory").next_step("name publish, round-trip or latency with --scenario")
+            );
         }
     };
     let sides = [bench.launch.binary.clone(), old.to_owned()];
@@ -69,18 +65,11 @@ pub(super) async fn compare(
 }
 
 /// The scenario's one number, of a fresh broker.
-async fn headline(
-    bench: &Bench,
-    launch: Launch,
-    scenario: Scenario,
-    contract: bool,
-) -> Result<f64, Failure> {
+async fn headline(bench: &Bench, launch: Launch, scenario: Scenario, contract: bool) -> Result<f64, Failure> {
     let broker = bench.broker_of(&launch)?;
     let (target, load, sample) = (&broker.target, short(&bench.load), &bench.sample);
     Ok(match scenario {
-        Scenario::RoundTrip => {
-            round_trip::run(target, &load, sample, contract).await?.per_second()
-        }
+        Scenario::RoundTrip => round_trip::run(target, &load, sample, contract).await?.per_second(),
         Scenario::Latency => single::run(target, &load, sample, contract).await?.p50_us(),
         _ => publish::run(target, &load, sample, contract).await?.per_second(),
     })

@@ -38,14 +38,10 @@ pub(super) struct BrokerProcess {
 impl BrokerProcess {
     /// Starts a broker on an empty directory and waits until it is ready.
     pub(super) fn start(launch: &Launch) -> Result<BrokerProcess, Failure> {
-        let data = tempfile::Builder::new()
-            .prefix("qwerq-bench-")
-            .tempdir_in(&launch.directory)
-            .map_err(|error| {
-                let directory = launch.directory.display();
-                Failure::failed(format!("cannot make a data directory in {directory}: {error}"))
-                    .next_step("name a writable one with --dir")
-            })?;
+        let data = tempfile::Builder::new().prefix("qwerq-bench-").tempdir_in(&launch.directory).map_err(|error| {
+            let directory = launch.directory.display();
+            Failure::failed(format!("cannot make a data directory in {directory}: {error}")).next_step("name a writable one with --dir")
+        })?;
         let (port, metrics_port) = (free_port()?, free_port()?);
         let child = spawn(launch, data.path(), port, metrics_port)?;
         let mut broker = BrokerProcess { launch: launch.clone(), child, port, metrics_port, data };
@@ -75,22 +71,19 @@ impl BrokerProcess {
     /// A line of /proc/PID/status in bytes, such as `VmRSS` or `RssAnon`.
     pub(super) fn memory_bytes(&self, name: &str) -> Result<u64, Failure> {
         let path = format!("/proc/{}/status", self.child.id());
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::failed(format!("cannot read {path}: {error}")))?;
+        let text = fs::read_to_string(&path).map_err(|error| Failure::failed(format!("cannot read {path}: {error}")))?;
         status_bytes(&text, name).ok_or_else(|| Failure::failed(format!("{path} has no {name}")))
     }
 
     /// Bytes that the files of the data directory take on disk.
     pub(super) fn file_bytes(&self) -> Result<u64, Failure> {
-        disk_bytes(self.data.path())
-            .map_err(|error| Failure::failed(format!("cannot read the data directory: {error}")))
+        disk_bytes(self.data.path()).map_err(|error| Failure::failed(format!("cannot read the data directory: {error}")))
     }
 
     fn wait_until_ready(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         loop {
-            if health::get(&self.http_address(), "/readyz").is_ok_and(|answer| answer.status == 200)
-            {
+            if health::get(&self.http_address(), "/readyz").is_ok_and(|answer| answer.status == 200) {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {

@@ -30,12 +30,7 @@ impl Publishes {
 }
 
 /// Publishes to fresh queues, which are removed afterwards.
-pub(super) async fn run(
-    target: &Target,
-    load: &Load,
-    sample: &Sample,
-    contract: bool,
-) -> Result<Publishes, Failure> {
+pub(super) async fn run(target: &Target, load: &Load, sample: &Sample, contract: bool) -> Result<Publishes, Failure> {
     load.prepare(target, sample, contract).await?;
     let mut clients = Vec::new();
     for _ in 0..load.connections {
@@ -54,11 +49,7 @@ pub(super) async fn run(
 }
 
 /// Publishes over all clients at once until the load says stop and every message is acknowledged.
-pub(super) async fn publish(
-    clients: &[Client],
-    load: &Load,
-    sample: &Sample,
-) -> Result<Publishes, Failure> {
+pub(super) async fn publish(clients: &[Client], load: &Load, sample: &Sample) -> Result<Publishes, Failure> {
     let (sender, acknowledged) = mpsc::unbounded_channel();
     let queues = load.queue_names();
     let mut connections = tokio::task::JoinSet::new();
@@ -74,9 +65,8 @@ pub(super) async fn publish(
                     return Ok(());
                 }
                 let due = pace.due_at(first);
-                let messages: Vec<_> =
-                    (first..first + count).map(|n| load.message(&sample, n)).collect();
-                let receipt = publisher.submit_many(messages).await?;
+                let messages: Vec<_> = (first..first + count).map(|n| load.message(&sample, n)).collect();
+                let receipt = publisher.submit_many(messages).await;
                 if sender.send((due, receipt)).is_err() {
                     // The collector has met an error, which it reports.
                     return Ok(());
@@ -87,8 +77,7 @@ pub(super) async fn publish(
     drop(sender);
     let collected = collect(acknowledged).await;
     while let Some(ended) = connections.join_next().await {
-        let ended: Result<(), qwerq::Error> =
-            ended.map_err(|error| Failure::failed(error.to_string()))?;
+        let ended: Result<(), qwerq::Error> = ended.map_err(|error| Failure::failed(error.to_string()))?;
         ended?;
     }
     let (messages, latency) = collected?;
@@ -96,9 +85,7 @@ pub(super) async fn publish(
 }
 
 /// Waits for every receipt; one refusal ends the run, since it would be measuring refusals.
-async fn collect(
-    mut receipts: mpsc::UnboundedReceiver<(Instant, BatchReceipt)>,
-) -> Result<(u64, Latency), Failure> {
+async fn collect(mut receipts: mpsc::UnboundedReceiver<(Instant, BatchReceipt)>) -> Result<(u64, Latency), Failure> {
     let (mut messages, mut latency) = (0, Latency::new());
     while let Some((due, receipt)) = receipts.recv().await {
         for result in receipt.await {

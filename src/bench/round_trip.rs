@@ -27,12 +27,7 @@ impl RoundTrips {
 }
 
 /// Publishes on some connections and consumes on as many others, until what was published has been acknowledged by every group.
-pub(super) async fn run(
-    target: &Target,
-    load: &Load,
-    sample: &Sample,
-    contract: bool,
-) -> Result<RoundTrips, Failure> {
+pub(super) async fn run(target: &Target, load: &Load, sample: &Sample, contract: bool) -> Result<RoundTrips, Failure> {
     load.prepare(target, sample, contract).await?;
     let mut publishers = Vec::new();
     for _ in 0..load.connections {
@@ -57,8 +52,7 @@ pub(super) async fn run(
         Ok::<u64, Failure>(published.messages)
     };
     let groups = u64::try_from(load.groups).expect("a flag's number");
-    let (messages, counted) =
-        tokio::join!(publishing, count(settled, published, groups, &mut consumers));
+    let (messages, counted) = tokio::join!(publishing, count(settled, published, groups, &mut consumers));
     let messages = messages?;
     counted?;
     let elapsed = started.elapsed();
@@ -96,12 +90,7 @@ async fn count(
 }
 
 /// Acknowledges whatever comes and says how many when that is confirmed.
-async fn consume(
-    client: Client,
-    queue: String,
-    group: String,
-    settled: mpsc::UnboundedSender<u64>,
-) -> Result<(), Failure> {
+async fn consume(client: Client, queue: String, group: String, settled: mpsc::UnboundedSender<u64>) -> Result<(), Failure> {
     let options = ConsumeOptions::new().group(group).prefetch(PREFETCH);
     let mut subscription = client.consume(&queue, options).await?;
     let (sender, mut confirmations) = mpsc::unbounded_channel::<(u64, Delivery)>();

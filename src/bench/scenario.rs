@@ -50,11 +50,7 @@ pub(super) struct Running {
 
 impl Bench {
     /// Runs one scenario and adds its figures.
-    pub(super) async fn run(
-        &self,
-        scenario: Scenario,
-        figures: &mut Figures,
-    ) -> Result<(), Failure> {
+    pub(super) async fn run(&self, scenario: Scenario, figures: &mut Figures) -> Result<(), Failure> {
         match scenario {
             Scenario::Publish => self.publish(figures).await,
             Scenario::RoundTrip => self.round_trip(figures).await,
@@ -75,11 +71,7 @@ impl Bench {
     /// A new broker.
     pub(super) fn broker_of(&self, launch: &Launch) -> Result<Running, Failure> {
         let process = BrokerProcess::start(launch)?;
-        let target = Target {
-            address: process.address(),
-            http_address: Some(process.http_address()),
-            token: None,
-        };
+        let target = Target { address: process.address(), http_address: Some(process.http_address()), token: None };
         Ok(Running { target, _process: Some(process) })
     }
 
@@ -176,4 +168,5 @@ pub(super) fn add_latency(figures: &mut Figures, name: &str, latency: &Latency, 
     figures.add_beside(format!("{name}.p50_us"), latency.p50_us(), "us", beside);
     figures.add(format!("{name}.p99_us"), latency.percentile_us(99.0), "us");
     figures.add(format!("{name}.p999_us"), latency.percentile_us(99.9), "us");
+    figures.add(format!("{name}.messages"), latency.count() as f64, "msg");
 }

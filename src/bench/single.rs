@@ -11,12 +11,7 @@ use super::target::Target;
 use crate::failure::Failure;
 
 /// Measures publish to deliver on one queue with a connection each for the publisher and the consumer.
-pub(super) async fn run(
-    target: &Target,
-    load: &Load,
-    sample: &Sample,
-    contract: bool,
-) -> Result<Latency, Failure> {
+pub(super) async fn run(target: &Target, load: &Load, sample: &Sample, contract: bool) -> Result<Latency, Failure> {
     let load = Load { queues: 1, connections: 1, ..load.clone() };
     load.prepare(target, sample, contract).await?;
     let queue = load.queue_names().remove(0);
@@ -34,12 +29,7 @@ pub(super) async fn run(
     Ok(latency)
 }
 
-async fn one_at_a_time(
-    publisher: &Publisher,
-    subscription: &mut Subscription,
-    load: &Load,
-    sample: &Sample,
-) -> Result<Latency, Failure> {
+async fn one_at_a_time(publisher: &Publisher, subscription: &mut Subscription, load: &Load, sample: &Sample) -> Result<Latency, Failure> {
     let mut latency = Latency::new();
     let mut pace = load.pace();
     while pace.due(1).await > 0 {
@@ -55,12 +45,7 @@ async fn one_at_a_time(
 }
 
 /// Sends when due, whether or not earlier messages have arrived: a stall shows in all that it held up.
-async fn at_a_rate(
-    publisher: &Publisher,
-    subscription: &mut Subscription,
-    load: &Load,
-    sample: &Sample,
-) -> Result<Latency, Failure> {
+async fn at_a_rate(publisher: &Publisher, subscription: &mut Subscription, load: &Load, sample: &Sample) -> Result<Latency, Failure> {
     let mut latency = Latency::new();
     let (sender, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let sending = async move {

@@ -33,20 +33,14 @@ impl Target {
     /// Makes an empty queue that no scenario can fill.
     pub(super) async fn fresh_queue(&self, client: &Client, name: &str) -> Result<(), Failure> {
         self.drop_queue(client, name).await?;
-        let options = QueueOptions {
-            max_messages: Some(1 << 40),
-            max_bytes: Some(1 << 50),
-            ..QueueOptions::default()
-        };
+        let options = QueueOptions { max_messages: Some(1 << 40), max_bytes: Some(1 << 50), ..QueueOptions::default() };
         client.create_queue(name, options).await?;
         Ok(())
     }
 
     pub(super) async fn drop_queue(&self, client: &Client, name: &str) -> Result<(), Failure> {
         match client.delete_queue(name).await {
-            Err(error) if error.code() != Some(qwerq_proto::ErrorCode::QueueNotFound) => {
-                Err(error.into())
-            }
+            Err(error) if error.code() != Some(qwerq_proto::ErrorCode::QueueNotFound) => Err(error.into()),
             _ => Ok(()),
         }
     }

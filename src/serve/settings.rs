@@ -194,9 +194,7 @@ pub(crate) const BROKER_SETTINGS: &[Setting<Settings>] = &[
 
 /// The queue options that `serve` takes as defaults for new queues: all but `schema-mode`, which is the broker's own.
 pub(crate) fn queue_default_settings() -> impl Iterator<Item = &'static Setting<QueueOptions>> {
-    QUEUE_OPTIONS
-        .iter()
-        .filter(|option| BROKER_SETTINGS.iter().all(|setting| setting.flag != option.flag))
+    QUEUE_OPTIONS.iter().filter(|option| BROKER_SETTINGS.iter().all(|setting| setting.flag != option.flag))
 }
 
 fn store<V>(field: &mut V, value: Result<V, String>) -> Result<(), String> {

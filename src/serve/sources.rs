@@ -13,9 +13,9 @@ use crate::setting::Setting;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     /// What the command line says, by flag without dashes.
-    pub(crate) flags: BTreeMap<String, String>,
+    flags: BTreeMap<String, String>,
     /// The environment variables that start with `QWERQ_`.
-    pub(crate) environment: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
     /// What the settings file says, by key.
     file: BTreeMap<String, String>,
     /// The settings file, as messages name it.
@@ -33,32 +33,34 @@ enum Source {
 }
 
 impl Sources {
+    /// Nothing from a file yet.
+    pub(crate) fn new(flags: BTreeMap<String, String>, environment: BTreeMap<String, String>) -> Sources {
+        Sources { flags, environment, ..Sources::default() }
+    }
+
     /// Reads the settings file that `--config` or `QWERQ_CONFIG` names, if one does.
     pub(crate) fn read_file(&mut self) -> Result<(), Failure> {
-        let named = self.flags.get("config").or_else(|| {
-            self.environment.get("QWERQ_CONFIG").filter(|name| !name.is_empty())
-        });
+        let named = self.flags.get("config").or_else(|| self.environment.get("QWERQ_CONFIG").filter(|name| !name.is_empty()));
         let Some(name) = named.cloned() else {
             return Ok(());
         };
-        let text = std::fs::read_to_string(&name).map_err(|error| {
-            Failure::usage(format!("cannot read the settings file {name}: {error}"))
-        })?;
+        let text =
+            std::fs::read_to_string(&name).map_err(|error| Failure::usage(format!("cannot read the settings file {name}: {error}")))?;
         self.add_file(&name, &text)
     }
 
     fn add_file(&mut self, name: &str, text: &str) -> Result<(), Failure> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            Failure::usage(format!("the settings file {name} is no TOML")).context(error.to_string())
-        })?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Failure::usage(format!("the settings file {name} is no TOML")).context(error.to_string()))?;
         let known = known_keys();
         for (key, value) in table {
             if !known.contains(&key) {
-                return Err(Failure::usage(format!("{name}: no setting is named `{key}`"))
-                    .next_step(format!("the keys are {}", known.join(", "))));
+                return Err(
+                    Failure::usage(format!("{name}: no setting is named `{key}`")).next_step(format!("the keys are {}", known.join(", ")))
+                );
             }
-            let text = plain(&value)
-                .ok_or_else(|| Failure::usage(format!("{name}: `{key}` is a table, not a value")))?;
+            let text = plain(&value).ok_or_else(|| Failure::usage(format!("{name}: `{key}` is a table, not a value")))?;
             self.file.insert(key, text);
         }
         self.file_name = name.to_owned();
@@ -98,8 +100,7 @@ impl Sources {
         let flag = self.flags.get(setting.flag).map(|text| (Source::Flag, text));
         let variable = self.environment.get(&setting.variable()).filter(|text| !text.is_empty());
         let key = self.file.get(&setting.key()).map(|text| (Source::File, text));
-        let (source, text) =
-            flag.or(variable.map(|text| (Source::Environment, text))).or(key)?;
+        let (source, text) = flag.or(variable.map(|text| (Source::Environment, text))).or(key)?;
         Some((source, text))
     }
 
@@ -108,9 +109,7 @@ impl Sources {
         for variable in ["QWERQ_PORT", "QWERQ_METRICS_PORT"] {
             if self.environment.get(variable).is_some_and(|value| value.starts_with("tcp://")) {
                 self.environment.remove(variable);
-                self.warnings.push(format!(
-                    "{variable} starts with tcp://, as Kubernetes injects it for a service; ignored"
-                ));
+                self.warnings.push(format!("{variable} starts with tcp://, as Kubernetes injects it for a service; ignored"));
             }
         }
     }
@@ -123,8 +122,7 @@ impl Sources {
         };
         let (token, file) = (strength("auth-token"), strength("auth-token-file"));
         if token.is_some() && token == file {
-            return Err(Failure::usage("both auth-token and auth-token-file are set")
-                .next_step("keep one of them"));
+            return Err(Failure::usage("both auth-token and auth-token-file are set").next_step("keep one of them"));
         }
         if let Some(path) = settings.auth_token_file.as_deref().filter(|_| file > token) {
             settings.auth_token = Some(read_token(path)?);
@@ -135,10 +133,8 @@ impl Sources {
 
 fn read_token(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the token file {shown}: {error}")))?;
-    settings::token(text.trim_matches(['\r', '\n']))
-        .map_err(|why| Failure::usage(format!("token file {shown}: {why}")))
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read the token file {shown}: {error}")))?;
+    settings::token(text.trim_matches(['\r', '\n'])).map_err(|why| Failure::usage(format!("token file {shown}: {why}")))
 }
 
 fn known_keys() -> Vec<String> {
@@ -173,11 +169,7 @@ mod tests {
     }
 
     fn sources(flags: &[(&str, &str)], environment: &[(&str, &str)], file: &str) -> Sources {
-        let mut sources = Sources {
-            flags: pairs(flags),
-            environment: pairs(environment),
-            ..Sources::default()
-        };
+        let mut sources = Sources::new(pairs(flags), pairs(environment));
         sources.add_file("qwerq.toml", file).expect("a good file");
         sources
     }
@@ -185,15 +177,8 @@ mod tests {
     #[test]
     fn flags_win_over_variables_and_variables_over_the_file() {
         let file = "port = 1\nmetrics_port = 1\ndurability = 'none'\nmax_messages = 1";
-        let environment = [
-            ("QWERQ_PORT", "2"),
-            ("QWERQ_METRICS_PORT", "2"),
-            ("QWERQ_MAX_MESSAGES", "2"),
-            ("QWERQ_SCHEMA_MODE", ""),
-        ];
-        let settings = sources(&[("port", "3"), ("max-messages", "3")], &environment, file)
-            .settings()
-            .expect("good values");
+        let environment = [("QWERQ_PORT", "2"), ("QWERQ_METRICS_PORT", "2"), ("QWERQ_MAX_MESSAGES", "2"), ("QWERQ_SCHEMA_MODE", "")];
+        let settings = sources(&[("port", "3"), ("max-messages", "3")], &environment, file).settings().expect("good values");
         assert_eq!((settings.port, settings.metrics_port), (3, 2));
         assert_eq!(settings.durability, DurabilityMode::None);
         assert_eq!(settings.schema_mode, SchemaMode::Permissive);
@@ -238,13 +223,9 @@ mod tests {
         let path = directory.path().join("token");
         std::fs::write(&path, "from-file\n").expect("a written file");
         let path = path.to_str().expect("an ASCII path");
-        let both = sources(&[("auth-token-file", path)], &[("QWERQ_AUTH_TOKEN", "variable")], "")
-            .settings()
-            .expect("the flag wins");
+        let both = sources(&[("auth-token-file", path)], &[("QWERQ_AUTH_TOKEN", "variable")], "").settings().expect("the flag wins");
         assert_eq!(both.auth_token.as_deref(), Some("from-file"));
-        let token = sources(&[("auth-token", "flag")], &[("QWERQ_AUTH_TOKEN_FILE", path)], "")
-            .settings()
-            .expect("the flag wins");
+        let token = sources(&[("auth-token", "flag")], &[("QWERQ_AUTH_TOKEN_FILE", path)], "").settings().expect("the flag wins");
         assert_eq!(token.auth_token.as_deref(), Some("flag"));
         let flags = [("auth-token", "a"), ("auth-token-file", path)];
         assert!(sources(&flags, &[], "").settings().is_err());
