@@ -373,7 +373,7 @@ impl Client {
     }
 
     pub(crate) fn check_frame(&self, bytes: usize) -> Result<(), Error> {
-        let room = self.shared().frame_room();
+        let room = self.frame_room();
         if bytes <= room {
             return Ok(());
         }
@@ -381,6 +381,10 @@ impl Client {
             "{bytes} bytes are more than the {room} bytes that one frame carries; send less at once"
         );
         Err(Error::local(ErrorCode::MessageTooLarge, text))
+    }
+
+    pub(crate) fn frame_room(&self) -> usize {
+        self.shared().frame_room()
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -82,11 +82,12 @@ impl Lane {
         }
     }
 
-    /// Appends messages, each with what it took from the window; calls `placed` with each one's place. Says whether the lane must be
+    /// Appends messages, each with what it took from the window, to batches of at most `frame_room` bytes; calls `placed` with each one's place. Says whether the lane must be
     /// listed.
     pub(crate) fn push(
         &self,
         messages: impl Iterator<Item = (Message, u32)>,
+        frame_room: usize,
         mut placed: impl FnMut(&Arc<Outcome<Published>>, u32),
     ) -> bool {
         let mut state = self.state.lock();
@@ -96,7 +97,7 @@ impl Lane {
             if !state
                 .batches
                 .back()
-                .is_some_and(|batch| batch.has_room(bytes))
+                .is_some_and(|batch| batch.has_room(bytes, frame_room))
             {
                 state.batches.push_back(Batch::new(false));
             }
@@ -166,10 +167,10 @@ impl Batch {
         }
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
+    fn has_room(&self, bytes: usize, frame_room: usize) -> bool {
         self.open
             && self.entries.len() < BATCH_MESSAGES_MAX
-            && self.items.len() + bytes <= BATCH_BYTES_MAX
+            && self.items.len() + bytes <= BATCH_BYTES_MAX.min(frame_room)
     }
 
     fn append(&mut self, item: &wire::PublishItem, window_bytes: u32) -> u32 {

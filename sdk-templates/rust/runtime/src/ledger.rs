@@ -114,6 +114,7 @@ struct State {
     free: Vec<u32>,
     notes: Vec<Note>,
     held: usize,
+    sweep_due: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -241,6 +242,9 @@ impl Ledger {
             let lease = LeaseId::try_from(&message.lease_id[..]).ok().map(|lease| {
                 let length_ms = message.lease_ms;
                 let renew = renew && length_ms > 0;
+                if renew {
+                    state.sweep_due = earlier(state.sweep_due, now + renew_part(length_ms));
+                }
                 let held = Held {
                     lease,
                     subscription,
@@ -270,38 +274,34 @@ impl Ledger {
         self.state.lock().held
     }
 
-    /// How long until the next sweep is due; `None` without leases to renew.
-    pub(crate) fn sweep_interval(&self) -> Option<Duration> {
-        let state = self.state.lock();
-        let shortest = state
-            .slots
-            .iter()
-            .filter_map(Slot::renewable)
-            .map(|held| held.length_ms)
-            .min()?;
-        Some(Duration::from_millis(
-            shortest.div_ceil(u64::from(RENEW_PART)).max(1),
-        ))
+    /// When the next sweep is due; `None` without leases to renew.
+    pub(crate) fn sweep_due(&self) -> Option<Instant> {
+        self.state.lock().sweep_due
     }
 
     /// Writes down the renewals that are due at `now`, and gives up those that are too old.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut state = self.state.lock();
+        if state.sweep_due.is_none_or(|due| now < due) {
+            return;
+        }
+        state.sweep_due = None;
         let mut due: Vec<(u64, LeaseId)> = Vec::new();
+        let mut next: Option<Instant> = None;
         for slot in &mut state.slots {
             let Slot::Held(held) = slot else { continue };
+            held.renew &= now.duration_since(held.granted_at) < self.max_lease;
             if !held.renew {
                 continue;
             }
-            if now.duration_since(held.granted_at) >= self.max_lease {
-                held.renew = false;
-            } else if now.duration_since(held.renewed_at)
-                >= Duration::from_millis(held.length_ms) / RENEW_PART
-            {
+            let part = renew_part(held.length_ms);
+            if now.duration_since(held.renewed_at) >= part {
                 held.renewed_at = now;
                 due.push((held.length_ms, held.lease));
             }
+            next = earlier(next, now + part);
         }
+        state.sweep_due = next;
         for (length_ms, lease) in due {
             state.write(Say::Extend { length_ms }, lease, false);
         }
@@ -322,13 +322,13 @@ impl Ledger {
     }
 }
 
-impl Slot {
-    fn renewable(&self) -> Option<&Held> {
-        match self {
-            Slot::Held(held) if held.renew => Some(held),
-            _ => None,
-        }
-    }
+/// The age at which a lease of that length is renewed, and the longest time between two sweeps.
+fn renew_part(length_ms: u64) -> Duration {
+    (Duration::from_millis(length_ms) / RENEW_PART).max(Duration::from_millis(1))
+}
+
+fn earlier(a: Option<Instant>, b: Instant) -> Option<Instant> {
+    Some(a.map_or(b, |a| a.min(b)))
 }
 
 impl State {

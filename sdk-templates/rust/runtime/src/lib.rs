@@ -22,6 +22,7 @@
 //! on [`Contract`], [`Queue`] and [`Service`].
 
 mod admin;
+mod backoff;
 mod bell;
 mod builder;
 mod call;
@@ -38,10 +39,12 @@ mod ledger;
 mod lock;
 mod message;
 mod outcome;
+mod publish_frame;
 mod publisher;
 mod queue;
 mod request;
 mod service;
+mod session;
 mod shared;
 mod subscription;
 mod window;

@@ -114,9 +114,11 @@ impl Publisher {
             let count = u32::try_from(chunk.len()).expect("at most the chunk's limit");
             match window.take(count, cost_total).await {
                 Ok(()) => {
-                    let listed = self.lane.push(chunk.into_iter(), |outcome, index| {
-                        receipt.add(outcome, index)
-                    });
+                    let listed = self.lane.push(
+                        chunk.into_iter(),
+                        self.client.frame_room(),
+                        |outcome, index| receipt.add(outcome, index),
+                    );
                     self.client.list(listed, &self.lane);
                 }
                 Err(error) => (0..count).for_each(|_| receipt.fail(error.clone())),
@@ -172,14 +174,16 @@ impl Publisher {
 
     fn enter(&self, message: Message, cost: u32) -> Receipt {
         let mut place = None;
-        let listed = self
-            .lane
-            .push(std::iter::once((message, cost)), |outcome, index| {
+        let listed = self.lane.push(
+            std::iter::once((message, cost)),
+            self.client.frame_room(),
+            |outcome, index| {
                 place = Some(Place {
                     outcome: Arc::clone(outcome),
                     index,
                 });
-            });
+            },
+        );
         self.client.list(listed, &self.lane);
         Receipt {
             place: place.expect("the lane places every message"),

@@ -31,6 +31,13 @@ pub(crate) struct Request {
     pub(crate) reply: oneshot::Sender<Result<Reply, Error>>,
 }
 
+impl Request {
+    /// It may wait for somebody other than the broker.
+    pub(crate) fn may_wait(&self) -> bool {
+        matches!(self.opcode, Opcode::Call | Opcode::Fetch)
+    }
+}
+
 /// The frame that answered, and the ledger of the connection that it came by.
 #[derive(Debug)]
 pub(crate) struct Reply {

@@ -19,6 +19,7 @@ use crate::lane::Lane;
 use crate::ledger::Note;
 use crate::lock::Lock;
 use crate::request::Request;
+use crate::session;
 use crate::subscription::ConsumeOptions;
 use crate::window::Window;
 
@@ -42,7 +43,10 @@ type Destination = (String, Option<[u8; 32]>);
 pub(crate) struct Inbox {
     pub(crate) commands: VecDeque<Command>,
     pub(crate) lanes: VecDeque<Arc<Lane>>,
+    /// No more commands.
     closed: bool,
+    /// The task has ended; nobody will look at lanes again.
+    ended: bool,
 }
 
 /// Work for the connection task.
@@ -139,9 +143,16 @@ impl Shared {
         self.command(Command::Post { opcode, payload })
     }
 
-    /// Tells the task that a lane has work.
+    /// Tells the task that a lane has work. When there is no task any more, the work fails here.
     pub(crate) fn list(&self, lane: &Arc<Lane>) {
-        self.inbox.lock().lanes.push_back(Arc::clone(lane));
+        let mut inbox = self.inbox.lock();
+        if inbox.ended {
+            drop(inbox);
+            session::fail_lane(self, lane, &Error::Closed);
+            return;
+        }
+        inbox.lanes.push_back(Arc::clone(lane));
+        drop(inbox);
         self.bell.ring();
     }
 
@@ -158,5 +169,49 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.inbox.lock().closed = true;
         self.window.close();
+    }
+
+    /// The task ends: takes all that has been left, for the last time.
+    pub(crate) fn end(&self) -> (VecDeque<Command>, VecDeque<Arc<Lane>>) {
+        self.inbox.lock().ended = true;
+        self.take()
+    }
+}
+
+impl Open {
+    /// CONSUME, now.
+    pub(crate) fn to_wire(&self) -> wire::Consume {
+        match &self.feed {
+            Fed::Deliveries(feed) => {
+                self.options
+                    .to_wire(feed.number, &feed.queue, false, feed.position())
+            }
+            Fed::Calls(feed) => self.options.to_wire(feed.number, &feed.queue, true, None),
+        }
+    }
+}
+
+impl Fed {
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Fed::Deliveries(feed) => feed.number,
+            Fed::Calls(feed) => feed.number,
+        }
+    }
+
+    /// Ends the feed; see [`Feed::end`].
+    pub(crate) fn end(&self, error: Option<Error>) {
+        match self {
+            Fed::Deliveries(feed) => feed.end(error),
+            Fed::Calls(feed) => feed.end(error),
+        }
+    }
+
+    /// Drops what nobody has taken yet.
+    pub(crate) fn clear(&self) {
+        match self {
+            Fed::Deliveries(feed) => drop(feed.clear()),
+            Fed::Calls(feed) => drop(feed.clear()),
+        }
     }
 }
