@@ -15,7 +15,7 @@ use crate::failure::Failure;
 #[command(next_help_heading = "Broker")]
 pub(crate) struct BrokerArgs {
     /// Address of the broker
-    #[arg(short, long, value_name = "HOST:PORT", env = "QWERQ_BROKER", default_value = "localhost:9876")]
+    #[arg(short, long, value_name = "HOST:PORT", env = "QWERQ_BROKER", default_value = "localhost:9876", hide_env_values = true)]
     broker: String,
     /// Token of a broker that demands one
     #[arg(long, value_name = "TOKEN", env = "QWERQ_AUTH_TOKEN", hide_env_values = true)]
@@ -37,8 +37,11 @@ impl BrokerArgs {
         Ok(self.builder().connect().await?)
     }
 
-    /// A host without a port gets the broker's usual one.
+    /// A host without a port gets the broker's usual one; an empty variable, as compose files leave it, counts as not set.
     fn address(&self) -> String {
+        if self.broker.is_empty() {
+            return format!("localhost:{}", qwerq_proto::BROKER_PORT);
+        }
         let host_only = match self.broker.strip_prefix('[') {
             Some(bracketed) => bracketed.ends_with(']'),
             None => !self.broker.contains(':'),
@@ -67,18 +70,24 @@ pub(crate) fn valid_name(text: &str) -> Result<String, String> {
     Err(format!("a name is 1 to {} of A-Z a-z 0-9 . _ - and does not start with . _ or -", name::NAME_BYTES_MAX))
 }
 
+/// What the client says about a request to `queue`, for the user.
+pub(crate) fn failure(error: qwerq::Error, queue: Option<&str>) -> Failure {
+    if let Some(refusal) = error.refusal() {
+        return Failure::refused(refusal, queue);
+    }
+    match error {
+        qwerq::Error::Connect(connect) => {
+            let failure = Failure::unreachable(format!("cannot reach a broker at {}", connect.addr));
+            let tried = connect.tried.iter().map(|tried| format!("tried: {tried}"));
+            tried.fold(failure, Failure::context).next_step("start one with `qwer-q serve`, or name another with --broker")
+        }
+        other => Failure::failed(other.to_string()),
+    }
+}
+
 impl From<qwerq::Error> for Failure {
     fn from(error: qwerq::Error) -> Failure {
-        if let Some(refusal) = error.refusal() {
-            return Failure::refused(refusal);
-        }
-        match error {
-            qwerq::Error::Connect(connect) => Failure::unreachable(format!("cannot reach a broker at {}", connect.addr))
-                .context(format!("tried: {}", connect.tried.join(", ")))
-                .context(connect.source.to_string())
-                .next_step("start one with `qwer-q serve`, or name another with --broker"),
-            other => Failure::failed(other.to_string()),
-        }
+        failure(error, None)
     }
 }
 

@@ -57,13 +57,13 @@ impl Failure {
         }
     }
 
-    /// The broker answered with ERROR.
-    pub(crate) fn refused(refusal: &Refusal) -> Failure {
+    /// The broker answered with ERROR. `queue` is what the request was about, for errors that do not say.
+    pub(crate) fn refused(refusal: &Refusal, queue: Option<&str>) -> Failure {
         let mut failure = Failure::failed(format!("{}: {}", refusal.name, refusal.message));
         for (name, value) in &refusal.details {
             failure = failure.context(format!("{name}: {value}"));
         }
-        match next_step(refusal) {
+        match next_step(refusal, queue) {
             Some(step) => failure.next_step(step),
             None => failure,
         }
@@ -121,9 +121,9 @@ impl Failure {
 }
 
 /// What to do about a refusal, where the code leaves no doubt.
-fn next_step(refusal: &Refusal) -> Option<String> {
+fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
     use qwerq_proto::ErrorCode as Code;
-    let queue = refusal.detail("queue").unwrap_or("QUEUE");
+    let queue = refusal.detail("queue").or(queue).unwrap_or("QUEUE");
     let step = match refusal.known()? {
         Code::QueueNotFound => {
             format!("`qwer-q queue list` shows the queues; `qwer-q queue create {queue}` makes one")

@@ -42,7 +42,16 @@ impl Output {
 
 /// Whether stdout may carry colour: a terminal, and the user has not set `NO_COLOR`.
 pub(crate) fn colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    io::stdout().is_terminal() && !no_color()
+}
+
+/// The same for stderr, where logs go.
+pub(crate) fn colour_on_stderr() -> bool {
+    io::stderr().is_terminal() && !no_color()
+}
+
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// A note on stderr that is neither result nor failure.

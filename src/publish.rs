@@ -77,7 +77,8 @@ async fn publish(args: PublishArgs) -> Result<(), Failure> {
 }
 
 async fn publish_one(client: &Client, args: &PublishArgs, payload: Vec<u8>) -> Result<(), Failure> {
-    let published = client.publisher(&args.queue).publish(message(args, payload)).await?;
+    let published =
+        client.publisher(&args.queue).publish(message(args, payload)).await.map_err(|error| broker::failure(error, Some(&args.queue)))?;
     let mut output = Output::stdout();
     match args.json {
         true => output.json(&receipt_json(&published))?,
@@ -94,7 +95,7 @@ async fn publish_lines(client: &Client, args: &PublishArgs) -> Result<(), Failur
     let (attempt_sender, attempts) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || read_lines(io::stdin().lock(), &line_sender));
     let sending = send_lines(lines, attempt_sender, &encoder, &publisher, args);
-    let ((), report) = tokio::join!(sending, report_attempts(attempts, args.json));
+    let ((), report) = tokio::join!(sending, report_attempts(attempts, args));
     report
 }
 
@@ -126,7 +127,7 @@ async fn send_lines(
     }
 }
 
-async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, json: bool) -> Result<(), Failure> {
+async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishArgs) -> Result<(), Failure> {
     let mut output = Output::stdout();
     let progress = progress_bar();
     let (mut published, mut refused) = (0_u64, 0_u64);
@@ -140,7 +141,7 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, json: bool) -> R
             }
         };
         match outcome {
-            Ok(receipt) if json => {
+            Ok(receipt) if args.json => {
                 published += 1;
                 output.json(&receipt_json(&receipt))?;
                 if attempts.is_empty() {
@@ -150,7 +151,7 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, json: bool) -> R
             Ok(_) => published += 1,
             Err(error) if error.refusal().is_some() => {
                 refused += 1;
-                report_refusal(&progress, attempt.line, &error.into());
+                report_refusal(&progress, attempt.line, &broker::failure(error, Some(&args.queue)));
             }
             Err(error) => {
                 output.flush()?;
@@ -160,7 +161,7 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, json: bool) -> R
         progress.set_position(published + refused);
     }
     progress.finish_and_clear();
-    if !json {
+    if !args.json {
         output.line(format!("published {published} messages"))?;
     }
     output.flush()?;

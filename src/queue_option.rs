@@ -81,8 +81,8 @@ pub(crate) const QUEUE_OPTIONS: &[Setting<QueueOptions>] = &[
         short: None,
         value: "N",
         default: "1000000, none for a stream",
-        doc: "Messages that the queue holds at most.",
-        set: |o, text| store(&mut o.max_messages, count(text)),
+        doc: "Messages that the queue holds at most, or none for no limit.",
+        set: |o, text| store(&mut o.max_messages, count_or_none(text)),
     },
     Setting {
         flag: "max-bytes",
@@ -209,6 +209,7 @@ impl FromArgMatches for QueueOptionArgs {
 pub(crate) fn shown(options: &QueueOptions) -> Vec<(&'static str, String)> {
     let word = |value: &Option<String>| value.clone();
     let number = |value: Option<u64>| value.map(|n| n.to_string());
+    let number_or_none = |value: Option<u64>| value.map(|n| if n == 0 { "none".to_owned() } else { n.to_string() });
     let bytes = |value: Option<u64>| value.map(size::format);
     let time = |value: Option<u64>| value.map(duration::format_ms);
     let time_or_none = |value: Option<u64>| value.map(|ms| if ms == 0 { "none".to_owned() } else { duration::format_ms(ms) });
@@ -225,7 +226,7 @@ pub(crate) fn shown(options: &QueueOptions) -> Vec<(&'static str, String)> {
         ("max_deliveries", options.max_deliveries.map(|n| n.to_string())),
         ("on_failure", word(&options.on_failure)),
         ("retry_backoff", backoff),
-        ("max_messages", number(options.max_messages)),
+        ("max_messages", number_or_none(options.max_messages)),
         ("max_bytes", bytes(options.max_bytes)),
         ("max_age", time_or_none(options.max_age_ms)),
         ("on_full", word(&options.on_full)),
@@ -289,6 +290,10 @@ fn duration_or_none(text: &str) -> Result<u64, String> {
     if text == "none" { Ok(0) } else { duration::parse_ms(text) }
 }
 
+fn count_or_none(text: &str) -> Result<u64, String> {
+    if text == "none" { Ok(0) } else { count(text) }
+}
+
 fn retry_backoff(options: &mut QueueOptions, text: &str) -> Result<(), String> {
     let (first, max) = match text.split_once("..") {
         Some((first, max)) => (duration::parse_ms(first)?, Some(duration::parse_ms(max)?)),
@@ -337,6 +342,7 @@ mod tests {
             ("on-failure", "retry-forever"),
             ("retry-backoff", "500ms..2h"),
             ("max-messages", "10000000"),
+            ("max-messages", "none"),
             ("max-bytes", "64GiB"),
             ("max-age", "7d"),
             ("on-full", "drop-oldest"),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::failure::Failure;
+use crate::output;
 use settings::{BROKER_SETTINGS, Settings, queue_default_settings};
 use sources::Sources;
 
@@ -80,7 +81,7 @@ fn own_variables() -> BTreeMap<String, String> {
 /// `RUST_LOG` filters the log; without it everything from `info` up is shown.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output::colour_on_stderr()).with_writer(std::io::stderr).init();
 }
 
 fn warn_if_open(settings: &Settings) {
