@@ -95,8 +95,12 @@ async fn publish_lines(client: &Client, args: &PublishArgs) -> Result<(), Failur
     let (attempt_sender, attempts) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || read_lines(io::stdin().lock(), &line_sender));
     let sending = send_lines(lines, attempt_sender, &encoder, &publisher, args);
-    let ((), report) = tokio::join!(sending, report_attempts(attempts, args));
-    report
+    let mut reporting = std::pin::pin!(report_attempts(attempts, args));
+    // A report that ends early does not wait for the next line to come.
+    tokio::select! {
+        report = &mut reporting => report,
+        () = sending => reporting.await,
+    }
 }
 
 /// A line that was read, and what became of it so far.

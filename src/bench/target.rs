@@ -45,10 +45,10 @@ impl Target {
         }
     }
 
-    /// Durable commits so far, if the broker counts them.
+    /// Journal batches so far, each one durable commit, if the broker says.
     pub(super) fn commits(&self) -> Option<f64> {
         let metrics = health::get(self.http_address.as_deref()?, "/metrics").ok()?;
-        sample(&metrics.body, "qwerq_journal_commits_total")
+        sample(&metrics.body, "qwerq_journal_batch_entries_count")
     }
 }
 
