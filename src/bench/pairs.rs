@@ -66,7 +66,7 @@ pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figur
 
 /// The scenario's one number, of a fresh broker.
 async fn headline(bench: &Bench, launch: Launch, scenario: Scenario, contract: bool) -> Result<f64, Failure> {
-    let broker = bench.broker_of(&launch)?;
+    let broker = bench.broker_of(&launch).await?;
     let (target, load, sample) = (&broker.target, short(&bench.load), &bench.sample);
     Ok(match scenario {
         Scenario::RoundTrip => round_trip::run(target, &load, sample, contract).await?.per_second(),

@@ -6,12 +6,15 @@ use qwerq::{BatchReceipt, Client};
 use tokio::sync::mpsc;
 
 use super::latency::Latency;
-use super::load::{Load, Sample};
+use super::load::{Load, Sample, Until};
 use super::target::Target;
 use crate::failure::Failure;
 
 /// Messages handed to the client at once.
 pub(super) const CHUNK: u64 = 128;
+
+/// How long a broker is warmed up.
+const WARM_UP: Duration = Duration::from_millis(700);
 
 /// What a run of publishes gave.
 pub(super) struct Publishes {
@@ -46,6 +49,12 @@ pub(super) async fn run(target: &Target, load: &Load, sample: &Sample, contract:
     }
     load.clean_up(target).await?;
     Ok(Publishes { elapsed, mean_batch, ..outcome })
+}
+
+/// Publishes for a moment what is then deleted, so that the journal runs over recycled segments, as it does in use.
+pub(super) async fn warm_up(target: &Target, load: &Load, sample: &Sample) -> Result<(), Failure> {
+    let load = Load { queues: 1, connections: 1, rate: None, until: Until::Elapsed(WARM_UP), ..load.clone() };
+    run(target, &load, sample, false).await.map(drop)
 }
 
 /// Publishes over all clients at once until the load says stop and every message is acknowledged.

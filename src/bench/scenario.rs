@@ -61,24 +61,25 @@ impl Bench {
     }
 
     /// The named broker, or a new one with that durability.
-    pub(super) fn broker(&self, durability: &str) -> Result<Running, Failure> {
+    pub(super) async fn broker(&self, durability: &str) -> Result<Running, Failure> {
         if let Some(target) = &self.given {
             return Ok(Running { target: target.clone(), _process: None });
         }
-        self.broker_of(&Launch { durability: durability.to_owned(), ..self.launch.clone() })
+        self.broker_of(&Launch { durability: durability.to_owned(), ..self.launch.clone() }).await
     }
 
-    /// A new broker.
-    pub(super) fn broker_of(&self, launch: &Launch) -> Result<Running, Failure> {
+    /// A new broker, warmed up.
+    pub(super) async fn broker_of(&self, launch: &Launch) -> Result<Running, Failure> {
         let process = BrokerProcess::start(launch)?;
         let target = Target { address: process.address(), http_address: Some(process.http_address()), token: None };
+        publish::warm_up(&target, &self.load, &self.sample).await?;
         Ok(Running { target, _process: Some(process) })
     }
 
     async fn publish(&self, figures: &mut Figures) -> Result<(), Failure> {
         let machine = self.machine_figure();
         for contract in &self.contracts {
-            let broker = self.broker(&self.launch.durability)?;
+            let broker = self.broker(&self.launch.durability).await?;
             let run = publish::run(&broker.target, &self.load, &self.sample, *contract).await?;
             let name = format!("publish.{}", contract_word(*contract));
             figures.add_beside(format!("{name}.per_s"), run.per_second(), "msg/s", &[&machine]);
@@ -95,7 +96,7 @@ impl Bench {
     async fn round_trip(&self, figures: &mut Figures) -> Result<(), Failure> {
         let machine = self.machine_figure();
         for contract in &self.contracts {
-            let broker = self.broker(&self.launch.durability)?;
+            let broker = self.broker(&self.launch.durability).await?;
             let run = round_trip::run(&broker.target, &self.load, &self.sample, *contract).await?;
             let word = contract_word(*contract);
             let publish = format!("publish.{word}.per_s");
@@ -114,7 +115,7 @@ impl Bench {
             (None, other) => &[other],
         };
         for durability in durabilities {
-            let broker = self.broker(durability)?;
+            let broker = self.broker(durability).await?;
             let latency = single::run(&broker.target, &self.load, &self.sample, contract).await?;
             let machine = match *durability {
                 "none" | "interval" => "machine.ping_pong.p50_us",
@@ -126,7 +127,7 @@ impl Bench {
     }
 
     async fn validation(&self, figures: &mut Figures) -> Result<(), Failure> {
-        let broker = self.broker(&self.launch.durability)?;
+        let broker = self.broker(&self.launch.durability).await?;
         let load = pairs::short(&self.load);
         let mut ratios = Vec::new();
         for pair in 0..pairs::PAIRS {
