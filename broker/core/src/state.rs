@@ -169,7 +169,7 @@ impl State {
                 self.dirty.dedup.push((id, dedup.0.as_str().into()));
             }
         }
-        if queue.dedup.len() > 0 {
+        if !queue.dedup.is_empty() {
             self.dirty.dedup.extend(queue.dedup.forget(now).into_iter().map(|key| (id, key)));
         }
         self.dirty.queues.insert(id);
