@@ -28,8 +28,6 @@ pub struct Model {
     pub subscriptions: Vec<Subscription>,
     /// In order of granting.
     pub leases: Vec<Lease>,
-    /// The last time that dispatch was told of in this epoch.
-    ticked: Millis,
     ended: Vec<SubscriptionKey>,
 }
 
@@ -57,6 +55,7 @@ struct Remembered {
     until: Millis,
 }
 
+#[derive(Default)]
 pub struct Group {
     pub name: String,
     /// Each one, also those before the group was.
@@ -64,6 +63,8 @@ pub struct Group {
     attempts: BTreeMap<Seq, Attempt>,
     /// Delivered in this epoch.
     delivered: BTreeSet<Seq>,
+    /// Those with attempts that dispatch wakes up for, as their time has not come yet.
+    waiting: BTreeSet<Seq>,
     last: Option<Class>,
 }
 
@@ -219,10 +220,9 @@ impl Model {
         Ok(Admission::New)
     }
 
-    /// What a durable entry does. An entry for what was deleted before it changes nothing; a name that exists already stays as it is.
-    pub fn apply(&mut self, now: Millis, body: &Body) -> Applied {
-        self.clock = self.clock.max(now);
-        let now = self.clock;
+    /// What a durable entry does, of which dispatch is told at `now`. An entry for what was deleted before it changes nothing; a name that exists already stays as it is.
+    pub fn apply(&mut self, entry_now: Millis, now: Millis, body: &Body) -> Applied {
+        self.clock = self.clock.max(entry_now);
         match body {
             Body::Epoch { epoch } => {
                 self.epoch = *epoch;
@@ -234,10 +234,10 @@ impl Model {
                 for item in &publish.items {
                     let seq = queue.next_seq;
                     queue.next_seq += 1;
-                    queue.stored.insert(seq, Stored { size: item.size, key: item.key, at: now });
+                    queue.stored.insert(seq, Stored { size: item.size, key: item.key, at: self.clock });
                     if let Some((key, id)) = item.dedup.as_deref() {
                         queue.keys.retain(|known| known.key != *key);
-                        let until = now + queue.options.dedup_window_ms;
+                        let until = self.clock + queue.options.dedup_window_ms;
                         queue.keys.push(Remembered { key: key.clone(), id: *id, seq, until });
                     }
                 }
@@ -264,6 +264,9 @@ impl Model {
                     if !group.settled.contains(&ended.seq) {
                         let suspect = ended.cause != Cause::Nack || group.attempts.get(&ended.seq).is_some_and(|before| before.suspect);
                         group.attempts.insert(ended.seq, Attempt { ended: ended.attempts, not_before: ended.not_before, suspect });
+                        if ended.not_before > now {
+                            group.waiting.insert(ended.seq);
+                        }
                     }
                 }
                 Applied::AttemptEnded(attempt.clone())
@@ -274,6 +277,7 @@ impl Model {
                 for group in queue.groups.values_mut() {
                     group.settled.extend(0..to);
                     group.attempts.retain(|seq, _| *seq >= to);
+                    group.waiting.retain(|seq| *seq >= to);
                 }
                 let gone: Vec<_> = queue.stored.keys().filter(|seq| **seq < to).copied().collect();
                 for seq in &gone {
@@ -315,8 +319,7 @@ impl Model {
                 let group = GroupId(group.0.max(self.next_group));
                 self.next_group = group.0 + 1;
                 let settled = (0..queue.next_seq).filter(|seq| seq < floor || !queue.stored.contains_key(seq)).collect();
-                let (attempts, delivered) = (BTreeMap::new(), BTreeSet::new());
-                queue.groups.insert(group, Group { name: name.clone(), settled, attempts, delivered, last: None });
+                queue.groups.insert(group, Group { name: name.clone(), settled, ..Group::default() });
                 Applied::Group(*id, group)
             }
             Body::GroupDeleted { queue: id, group } => {
@@ -361,9 +364,9 @@ impl Model {
         self.subscriptions.clear();
         self.leases.clear();
         self.ended.clear();
-        self.ticked = 0;
         for group in self.queues.values_mut().flat_map(|queue| queue.groups.values_mut()) {
             group.delivered.clear();
+            group.waiting = group.attempts.keys().copied().collect();
             group.last = None;
         }
     }
@@ -432,7 +435,9 @@ impl Model {
 
     /// Leases whose time has come end and count; their subscriptions get nothing more until they are heard.
     pub fn tick(&mut self, now: Millis) -> Vec<Expected> {
-        self.ticked = now;
+        for group in self.queues.values_mut().flat_map(|queue| queue.groups.values_mut()) {
+            group.waiting.retain(|seq| group.attempts[seq].not_before > now);
+        }
         let due: Vec<_> = self.leases.iter().filter(|lease| !lease.settling && lease.deadline <= now).cloned().collect();
         for lease in &due {
             for subscription in self.subscriptions.iter_mut().filter(|subscription| subscription.serial == lease.serial) {
@@ -445,8 +450,8 @@ impl Model {
     /// When dispatch must look again at the latest.
     pub fn next_deadline(&self) -> Option<Millis> {
         let leases = self.leases.iter().filter(|lease| !lease.settling).map(|lease| lease.deadline);
-        let retries = self.queues.values().flat_map(|queue| queue.groups.values()).flat_map(|group| group.attempts.values());
-        leases.chain(retries.map(|attempt| attempt.not_before).filter(|at| *at > self.ticked)).min()
+        let groups = self.queues.values().flat_map(|queue| queue.groups.values());
+        leases.chain(groups.flat_map(|group| group.waiting.iter().map(|seq| group.attempts[seq].not_before))).min()
     }
 
     fn end_attempt(&mut self, id: LeaseId, cause: Cause, not_before: std::ops::RangeInclusive<Millis>) -> Expected {
@@ -561,7 +566,7 @@ impl Model {
         let (mut keys, mut found) = (BTreeSet::new(), Vec::new());
         for (seq, stored) in queue.unsettled(group) {
             let is_head = stored.key == 0 || keys.insert(stored.key);
-            let is_due = group.attempts.get(&seq).is_none_or(|attempt| attempt.not_before <= self.ticked);
+            let is_due = !group.waiting.contains(&seq);
             let class = self.class(queue, group, seq);
             let is_paused = paused && class != Some(Class::Again) && last_settled.is_none_or(|last| last < seq);
             if is_head && is_due && !is_paused && !leased.contains(&seq) {

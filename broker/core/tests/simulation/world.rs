@@ -202,7 +202,7 @@ impl World {
             let message = NewMessage { size: size.into(), idempotency_key };
             let given = self.state.queue(queue).expect("the model has it").admit(&self.admission, self.now, &message);
             assert_eq!(given, self.model.admit(queue, &self.admitted, self.now, &message), "admission of {message:?} to {queue:?}");
-            say!(self, "publish {size} bytes to {queue:?}, key {ordering_key:?}, idempotency key {idempotency_key:.5?}: {given:?}");
+            say!(self, "publish {size} bytes to {queue:?}, key {ordering_key:?}, idempotency key `{idempotency_key:.5}`: {given:?}");
             match given {
                 Ok(Admission::New) => {
                     let id = MessageId::ulid(self.now, 0, queue, self.next_id);
@@ -579,7 +579,7 @@ impl World {
     }
 
     fn model_applies(&mut self, now: Millis, body: &Body) -> qwerq_core::Applied {
-        let applied = self.model.apply(now, body);
+        let applied = self.model.apply(now, self.now, body);
         let at = self.journal.len() - 1;
         self.removed.extend(self.model.removed.drain(..).map(|(queue, seq)| (at, queue, seq)));
         self.dropped.extend(self.model.dropped.drain(..).map(|queue| (at, queue)));
