@@ -451,10 +451,10 @@ impl Dispatch {
             }
             Applied::Group(queue, group) => {
                 let key = GroupKey { queue: *queue, group: *group };
-                if state.queue(*queue).is_some_and(|queue| queue.groups().contains_key(group)) {
-                    self.add_group(state, key);
-                } else {
+                if state.queue(*queue).is_none_or(|queue| !queue.groups().contains_key(group)) {
                     self.drop_group(key);
+                } else if !self.groups.contains_key(&key) {
+                    self.add_group(state, key);
                 }
             }
             Applied::Schema(_) | Applied::Nothing => {}

@@ -249,6 +249,7 @@ impl Model {
                 for seq in &settle.seqs {
                     group.settled.insert(*seq);
                     group.attempts.remove(seq);
+                    group.waiting.remove(seq);
                 }
                 let key = GroupKey { queue: settle.queue, group: settle.group };
                 self.leases.retain(|lease| lease.group != key || !settle.seqs.contains(&lease.seq));
