@@ -21,6 +21,7 @@ pub struct Model {
     pub queues: BTreeMap<QueueId, Queue>,
     next_queue: u32,
     next_group: u32,
+    next_serial: u64,
     /// What applied entries removed, for whoever writes checkpoints.
     pub removed: Vec<(QueueId, Seq)>,
     pub dropped: Vec<QueueId>,
@@ -384,7 +385,8 @@ impl Model {
         if self.open(key).is_some() {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
-        let serial = self.subscriptions.last().map_or(0, |last| last.serial + 1);
+        let serial = self.next_serial;
+        self.next_serial += 1;
         let Subscribe { group, bounds, concurrency, visibility_timeout_ms } = *subscribe;
         self.subscriptions.push(Subscription { key, serial, group, bounds, concurrency, visibility_timeout_ms, open: true, silent: false });
         Ok(())
