@@ -88,7 +88,7 @@ impl Queue {
             if let Some(id) = keys.and_then(|keys| keys.get(message.idempotency_key)) {
                 return Ok(Admission::DuplicateOfPending { id: *id });
             }
-            if self.dedup.len() + keys.map_or(0, |keys| keys.len() as u64) >= options.dedup_max_keys {
+            if self.dedup.is_full(now, keys.map_or(0, |keys| keys.len() as u64), options.dedup_max_keys) {
                 return Err(Rejection::DedupFull { queue: self.name.to_string(), max: options.dedup_max_keys });
             }
         }
