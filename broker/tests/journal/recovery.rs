@@ -1,0 +1,1 @@
+//! Single damages, and what a start makes of each.
