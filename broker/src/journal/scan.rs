@@ -44,7 +44,7 @@ impl<'a, H: File> Scan<'a, H> {
         if within(self).is_none() {
             let ahead = 2 * self.window.len();
             let ahead = ahead.clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end());
-            self.window.resize(count.max(ahead), 0);
+            self.window = vec![0; count.max(ahead)];
             let read = self.file.read_at(u64::from(offset), &mut self.window)?;
             self.window.truncate(read);
             self.start = offset;

@@ -2,8 +2,14 @@
 //!
 //! `sim.rs` is the disk, `model.rs` what the journal must hold. A failure prints its seed, which repeats it.
 
+// All of it is test code, helpers included, and clippy is to know.
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
 mod recovery;
+#[cfg(test)]
 mod rng;
+#[cfg(test)]
 mod sim;
