@@ -14,10 +14,7 @@ const BATCHES: [u64; 4] = [1, 16, 256, 1_024];
 
 fn journal(directory: &Path, durability: Durability) -> Journal<DiskFiles> {
     let files = DiskFiles::open(directory).expect("the target directory is writable");
-    let options = Options {
-        durability,
-        ..Options::new(1)
-    };
+    let options = Options { durability, ..Options::new(1) };
     let opened = Journal::open(files, options, Applied::default(), &mut |_| Ok(()));
     let mut journal = opened.expect("an empty directory opens");
     // Two segments have been written in full before anything is measured, as in a broker that has run a while.
@@ -44,10 +41,7 @@ fn append(journal: &mut Journal<DiskFiles>, buffer: Vec<u8>, records: u64) -> Ve
 }
 
 fn appends(criterion: &mut Criterion) {
-    for (name, durability) in [
-        ("append and fdatasync", Durability::Fsync),
-        ("append", Durability::None),
-    ] {
+    for (name, durability) in [("append and fdatasync", Durability::Fsync), ("append", Durability::None)] {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("target is writable");
         let mut journal = journal(home.path(), durability);
         let mut group = criterion.benchmark_group(name);

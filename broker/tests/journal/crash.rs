@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use qwerq_broker::journal::{
-    Appended, Applied, Batch, Durability, Hold, Journal, JournalError, Options, Position,
-};
+use qwerq_broker::journal::{Appended, Applied, Batch, Durability, Hold, Journal, JournalError, Options, Position};
 
 use crate::model::{Entry, Log, Model};
 use crate::rng::Rng;
@@ -80,11 +78,7 @@ impl Drop for Run {
         if std::thread::panicking() {
             eprintln!(
                 "seed {}, life {}, {:?}, {:?}, segments of {}",
-                self.seed,
-                self.life,
-                self.options.durability,
-                self.shape,
-                self.options.segment_bytes
+                self.seed, self.life, self.options.durability, self.shape, self.options.segment_bytes
             );
         }
     }
@@ -93,12 +87,7 @@ impl Drop for Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let mut rng = Rng::new(seed);
-        let durability = rng.pick(&[
-            Durability::Fsync,
-            Durability::Fsync,
-            Durability::Interval,
-            Durability::None,
-        ]);
+        let durability = rng.pick(&[Durability::Fsync, Durability::Fsync, Durability::Interval, Durability::None]);
         let options = Options {
             segment_bytes: rng.pick(&[2_048, 4_096, 8_192]),
             durability,
@@ -151,22 +140,13 @@ impl Run {
         let mut found = Vec::new();
         let mut places = BTreeMap::new();
         let mut next = self.model.checkpoint.index + 1;
-        let opened = Journal::open(
-            self.disk.clone(),
-            self.options.clone(),
-            self.model.checkpoint,
-            &mut |record| {
-                assert_eq!(record.index, next, "replay has no gaps");
-                next += 1;
-                places.insert(record.index, record.position);
-                found.push(Entry {
-                    term: record.term,
-                    kind: record.kind,
-                    payload: record.payload.to_vec(),
-                });
-                Ok(())
-            },
-        );
+        let opened = Journal::open(self.disk.clone(), self.options.clone(), self.model.checkpoint, &mut |record| {
+            assert_eq!(record.index, next, "replay has no gaps");
+            next += 1;
+            places.insert(record.index, record.position);
+            found.push(Entry { term: record.term, kind: record.kind, payload: record.payload.to_vec() });
+            Ok(())
+        });
         match opened {
             Ok(journal) => {
                 self.model.recovered(&found, self.lost_power);
@@ -215,45 +195,29 @@ impl Run {
         self.model.attempt(log);
         let appended = journal.append(batch)?;
         self.model.done(appended.synced);
-        assert_eq!(
-            appended.synced,
-            self.options.durability == Durability::Fsync
-        );
+        assert_eq!(appended.synced, self.options.durability == Durability::Fsync);
         assert_eq!(appended.last_index, self.model.last_index());
         self.note_places(&appended, &offsets);
         Ok(())
     }
 
     fn batch(&mut self, journal: &Journal<SimFiles>) -> (Batch, Log, Vec<usize>) {
-        let records = self
-            .shape
-            .batch_records
-            .unwrap_or_else(|| 1 + self.rng.below(8));
+        let records = self.shape.batch_records.unwrap_or_else(|| 1 + self.rng.below(8));
         let mut batch = Batch::new();
         let (mut entries, mut offsets) = (Vec::new(), Vec::new());
         for at in 0..records {
-            let bytes = self
-                .shape
-                .payload_bytes
-                .unwrap_or_else(|| self.rng.below(300));
+            let bytes = self.shape.payload_bytes.unwrap_or_else(|| self.rng.below(300));
             if batch.len() + bytes + 32 > journal.batch_bytes_max() {
                 break;
             }
             let mut payload = vec![0x51; bytes];
             if self.shape.is_distinct {
                 let index = journal.last().index + u64::try_from(at).unwrap();
-                for (byte, mark) in payload
-                    .iter_mut()
-                    .zip(format!("life {} record {index}", self.life).bytes())
-                {
+                for (byte, mark) in payload.iter_mut().zip(format!("life {} record {index}", self.life).bytes()) {
                     *byte = mark;
                 }
             }
-            let entry = Entry {
-                term: self.life,
-                kind: u8::try_from(at).unwrap(),
-                payload,
-            };
+            let entry = Entry { term: self.life, kind: u8::try_from(at).unwrap(), payload };
             batch.begin_record(entry.term, entry.kind);
             offsets.push(batch.buffer().len());
             batch.buffer().extend_from_slice(&entry.payload);
@@ -327,11 +291,7 @@ impl Run {
         Ok(())
     }
 
-    fn hold(
-        &mut self,
-        journal: &mut Journal<SimFiles>,
-        held: &mut Vec<Held>,
-    ) -> Result<(), JournalError> {
+    fn hold(&mut self, journal: &mut Journal<SimFiles>, held: &mut Vec<Held>) -> Result<(), JournalError> {
         if self.rng.percent(30) {
             held.clear();
         }
@@ -388,10 +348,7 @@ impl Run {
 #[test]
 fn a_failed_spare_does_not_stop_the_journal() {
     let disk = SimFiles::new(1);
-    let options = Options {
-        segment_bytes: 2_048,
-        ..Options::new(1)
-    };
+    let options = Options { segment_bytes: 2_048, ..Options::new(1) };
     let open = Journal::open(disk.clone(), options, Applied::default(), &mut |_| Ok(()));
     let mut journal = open.unwrap();
     let mut jobs = 0;

@@ -27,11 +27,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new() -> Model {
-        Model {
-            states: vec![Vec::new()],
-            is_pending: false,
-            checkpoint: Applied::default(),
-        }
+        Model { states: vec![Vec::new()], is_pending: false, checkpoint: Applied::default() }
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -76,9 +72,7 @@ impl Model {
             (false, false) => self.states.len() - 1,
         };
         let from = self.checkpointed();
-        let same = |log: &Log| {
-            log.len() == from + found.len() && log[from..].iter().zip(found).all(|(a, b)| **a == *b)
-        };
+        let same = |log: &Log| log.len() == from + found.len() && log[from..].iter().zip(found).all(|(a, b)| **a == *b);
         let allowed = &self.states[oldest..];
         let Some(state) = allowed.iter().rposition(same) else {
             let lengths: Vec<_> = allowed.iter().map(Vec::len).collect();

@@ -10,19 +10,11 @@ const STORE: u128 = 0x5702e;
 const HEADER: usize = 512;
 
 fn options(durability: Durability) -> Options {
-    Options {
-        segment_bytes: 4_096,
-        durability,
-        ..Options::new(STORE)
-    }
+    Options { segment_bytes: 4_096, durability, ..Options::new(STORE) }
 }
 
 /// Opens after `after`; returns the payloads replayed, as text.
-fn open(
-    disk: &SimFiles,
-    options: Options,
-    after: Applied,
-) -> Result<(Journal<SimFiles>, Vec<String>), JournalError> {
+fn open(disk: &SimFiles, options: Options, after: Applied) -> Result<(Journal<SimFiles>, Vec<String>), JournalError> {
     let mut replayed = Vec::new();
     let journal = Journal::open(disk.clone(), options, after, &mut |record| {
         replayed.push(String::from_utf8(record.payload.to_vec())?);
@@ -89,8 +81,7 @@ fn a_batch_that_nothing_follows_is_a_torn_tail_wherever_it_is_torn() {
             };
             assert_eq!(replayed, expected, "byte {byte}");
             // It is gone for good, and the place is used again.
-            let (mut journal, _) =
-                open(&disk, options(Durability::Fsync), Applied::default()).unwrap();
+            let (mut journal, _) = open(&disk, options(Durability::Fsync), Applied::default()).unwrap();
             append(&mut journal, &["d"]);
             drop(journal);
             assert_eq!(again(&disk).unwrap().last().unwrap(), "d");
@@ -112,27 +103,13 @@ fn a_broken_batch_that_was_synced_before_a_later_one_refuses_the_start_and_says_
         let before = disk.contents("0001.seg");
         let error = again(&disk).unwrap_err();
         let text = error.to_string();
-        let JournalError::Corrupt {
-            file,
-            offset,
-            proof_offset,
-            kept,
-            ..
-        } = error
-        else {
+        let JournalError::Corrupt { file, offset, proof_offset, kept, .. } = error else {
             panic!("{text}");
         };
         assert_eq!(file, "journal/0001.seg");
         assert_eq!((offset, proof_offset, kept), (broken, later, 1));
-        assert!(
-            text.starts_with("journal/0001.seg is corrupt at byte 600:"),
-            "{text}"
-        );
-        assert_eq!(
-            disk.contents("0001.seg"),
-            before,
-            "a refusal changes nothing"
-        );
+        assert!(text.starts_with("journal/0001.seg is corrupt at byte 600:"), "{text}");
+        assert_eq!(disk.contents("0001.seg"), before, "a refusal changes nothing");
         flip(&disk, "0001.seg", byte as usize);
     }
     assert_eq!(disk.contents("0001.seg"), whole);
@@ -170,10 +147,7 @@ fn a_sync_between_makes_the_same_damage_corruption() {
     append(&mut journal, &["b"]);
     drop(journal);
     flip(&disk, "0001.seg", broken as usize);
-    assert!(matches!(
-        again(&disk),
-        Err(JournalError::Corrupt { offset: 512, .. })
-    ));
+    assert!(matches!(again(&disk), Err(JournalError::Corrupt { offset: 512, .. })));
 }
 
 #[test]
@@ -192,10 +166,7 @@ fn a_broken_segment_header_refuses_the_start() {
             match file {
                 // Without its beginning the journal begins too late.
                 "0001.seg" => assert!(matches!(error, JournalError::Behind { .. }), "{error}"),
-                _ => assert!(
-                    matches!(&error, JournalError::Corrupt { file, offset: 0, .. } if file == "journal/0002.seg"),
-                    "{error}"
-                ),
+                _ => assert!(matches!(&error, JournalError::Corrupt { file, offset: 0, .. } if file == "journal/0002.seg"), "{error}"),
             }
             flip(&disk, file, byte);
         }
@@ -219,10 +190,7 @@ fn no_flipped_bit_ever_yields_a_wrong_record() {
         disk.damage("0001.seg", |bytes| bytes.clone_from(&damaged));
         match again(&disk) {
             Ok(replayed) => assert!(all.starts_with(&replayed), "bit {bit}: {replayed:?}"),
-            Err(error) => assert!(
-                matches!(error, JournalError::Corrupt { .. }),
-                "bit {bit}: {error}"
-            ),
+            Err(error) => assert!(matches!(error, JournalError::Corrupt { .. }), "bit {bit}: {error}"),
         }
     }
 }
@@ -231,9 +199,7 @@ fn no_flipped_bit_ever_yields_a_wrong_record() {
 fn records_of_a_segments_former_life_never_return() {
     const RECORD: usize = 17 + "life 0 record 0".len();
     let write = |journal: &mut Journal<SimFiles>, life: u32| {
-        let payloads: Vec<_> = (0..4)
-            .map(|at| format!("life {life} record {at}"))
-            .collect();
+        let payloads: Vec<_> = (0..4).map(|at| format!("life {life} record {at}")).collect();
         let payloads: Vec<_> = payloads.iter().map(String::as_str).collect();
         append(journal, &payloads) as usize
     };
@@ -246,9 +212,7 @@ fn records_of_a_segments_former_life_never_return() {
     for to in [from + RECORD, from + 2 * RECORD, from + 3 * RECORD] {
         let stale = former.contents("0001.seg");
         let whole = disk.contents("0001.seg");
-        disk.damage("0001.seg", |bytes| {
-            bytes[from..to].copy_from_slice(&stale[from..to])
-        });
+        disk.damage("0001.seg", |bytes| bytes[from..to].copy_from_slice(&stale[from..to]));
         assert_eq!(again(&disk).unwrap(), [""; 0]);
         disk.damage("0001.seg", |bytes| bytes.clone_from(&whole));
     }
@@ -298,16 +262,10 @@ fn a_journal_that_does_not_match_the_store_is_refused() {
     };
     assert_eq!(with(|_| {}).unwrap(), [""; 0]);
     for (change, text) in [
-        (
-            (|after| after.index = 7) as fn(&mut Applied),
-            "ends at index 3",
-        ),
+        ((|after| after.index = 7) as fn(&mut Applied), "ends at index 3"),
         (|after| after.crc ^= 1, "holds another record at that index"),
         (|after| after.term = 9, "holds another record at that index"),
-        (
-            |after| after.index = 2,
-            "holds another record at that index",
-        ),
+        (|after| after.index = 2, "holds another record at that index"),
     ] {
         let error = with(change).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
@@ -315,10 +273,7 @@ fn a_journal_that_does_not_match_the_store_is_refused() {
     let empty = SimFiles::new(0);
     let error = open(&empty, options(Durability::Fsync), last).err();
     let text = error.unwrap().to_string();
-    assert!(
-        text.contains("up to index 3, but the journal in journal/ holds no segment"),
-        "{text}"
-    );
+    assert!(text.contains("up to index 3, but the journal in journal/ holds no segment"), "{text}");
 }
 
 #[test]
@@ -327,20 +282,12 @@ fn a_refused_record_stops_the_start_and_is_named() {
     let mut journal = fresh(&disk, Durability::Fsync);
     append(&mut journal, &["a", "b"]);
     drop(journal);
-    let opened = Journal::open(
-        disk,
-        options(Durability::Fsync),
-        Applied::default(),
-        &mut |record| match record.index {
-            2 => Err("unknown kind 9".into()),
-            _ => Ok(()),
-        },
-    );
+    let opened = Journal::open(disk, options(Durability::Fsync), Applied::default(), &mut |record| match record.index {
+        2 => Err("unknown kind 9".into()),
+        _ => Ok(()),
+    });
     let text = opened.err().unwrap().to_string();
-    assert_eq!(
-        text,
-        "record 2 of the journal could not be replayed: unknown kind 9"
-    );
+    assert_eq!(text, "record 2 of the journal could not be replayed: unknown kind 9");
 }
 
 #[test]
@@ -373,17 +320,11 @@ fn a_position_in_a_recycled_segment_yields_nothing() {
     let hold = reader.hold(position.segment).unwrap();
     journal.recycle_through(journal.last().index);
     append(&mut journal, &[&filler]);
-    assert!(matches!(
-        reader.read(position, 1_500),
-        Err(JournalError::Absent { .. })
-    ));
+    assert!(matches!(reader.read(position, 1_500), Err(JournalError::Absent { .. })));
     let mut held = vec![0; 1_500];
     hold.read_into(position.offset, &mut held).unwrap();
     assert_eq!(held, filler.as_bytes());
-    let nowhere = Position {
-        segment: 99,
-        offset: 0,
-    };
+    let nowhere = Position { segment: 99, offset: 0 };
     assert!(reader.read(nowhere, 1).is_err());
 }
 
@@ -398,10 +339,7 @@ fn entries_before_the_checkpoint_stay_readable_when_asked_for() {
     let checkpoint = journal.last();
     drop(journal);
     for (keep_from, first) in [(None, 7), (Some(1), 1), (Some(4), 3), (Some(99), 7)] {
-        let options = Options {
-            keep_from,
-            ..options(Durability::Fsync)
-        };
+        let options = Options { keep_from, ..options(Durability::Fsync) };
         let (journal, replayed) = open(&disk, options, checkpoint).unwrap();
         assert!(replayed.is_empty());
         assert_eq!(journal.reader().bounds(), (first, 8), "{keep_from:?}");
@@ -420,11 +358,7 @@ fn a_restart_after_a_snapshot_forgets_everything_and_survives_a_power_loss() {
     let disk = SimFiles::new(0);
     let mut journal = fresh(&disk, Durability::Interval);
     append(&mut journal, &["a", "b"]);
-    let snapshot = Applied {
-        term: 5,
-        index: 1_000,
-        crc: 77,
-    };
+    let snapshot = Applied { term: 5, index: 1_000, crc: 77 };
     journal.restart_after(snapshot).unwrap();
     assert_eq!(journal.reader().bounds(), (1_001, 1_000));
     assert_eq!(journal.append(batch(&["c"])).unwrap().first_index, 1_001);

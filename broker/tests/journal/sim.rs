@@ -297,11 +297,7 @@ impl Files for SimFiles {
             return Err(down());
         }
         let inode = *disk.names.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(SimFile {
-            disk: Arc::clone(&self.disk),
-            inode,
-            life: disk.life,
-        })
+        Ok(SimFile { disk: Arc::clone(&self.disk), inode, life: disk.life })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -372,11 +368,10 @@ impl File for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut disk = self.disk()?;
-        let fails = disk.armed.as_ref().is_some_and(|armed| {
-            armed.how == Failure::Sync
-                && disk.steps >= armed.step
-                && !disk.inodes[self.inode].writes.is_empty()
-        });
+        let fails = disk
+            .armed
+            .as_ref()
+            .is_some_and(|armed| armed.how == Failure::Sync && disk.steps >= armed.step && !disk.inodes[self.inode].writes.is_empty());
         if fails {
             disk.armed = None;
             disk.sync_failed = true;
