@@ -21,7 +21,7 @@ struct Case {
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len())
         .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"))
         .collect()
 }
 
