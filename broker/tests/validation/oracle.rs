@@ -191,7 +191,7 @@ fn subject() -> impl Strategy<Value = &'static Subject> {
 }
 
 /// Overwrites, inserts, removes or repeats bytes somewhere.
-fn mutate(payload: &mut Vec<u8>, mutations: &[(u8, usize, u8)]) {
+pub(crate) fn mutate(payload: &mut Vec<u8>, mutations: &[(u8, usize, u8)]) {
     for (how, position, byte) in mutations {
         let position = position % (payload.len() + 1);
         match how % 4 {
