@@ -61,9 +61,7 @@ fn descriptor_set() -> Vec<u8> {
     resolver.add(Schema);
     let mut compiler = Compiler::with_file_resolver(resolver);
     compiler.include_imports(true);
-    compiler
-        .open_file("bench.proto")
-        .expect("the schema compiles");
+    compiler.open_file("bench.proto").expect("the schema compiles");
     compiler.encode_file_descriptor_set()
 }
 
@@ -92,19 +90,12 @@ fn large() -> serde_json::Value {
 fn validate(c: &mut Criterion) {
     let set = descriptor_set();
     let pool = DescriptorPool::decode(set.as_slice()).expect("the library takes the set");
-    for (name, message_type, body) in [
-        ("small", "bench.Small", small()),
-        ("large", "bench.Large", large()),
-    ] {
-        let descriptor = pool
-            .get_message_by_name(message_type)
-            .expect("the type is there");
+    for (name, message_type, body) in [("small", "bench.Small", small()), ("large", "bench.Large", large())] {
+        let descriptor = pool.get_message_by_name(message_type).expect("the type is there");
         let message = DynamicMessage::deserialize(descriptor.clone(), body).expect("the body fits");
         let payload = message.encode_to_vec();
         let contract = Contract::compile(&set, message_type, None).expect("the contract compiles");
-        contract
-            .validate(&payload, Unknown::Refuse)
-            .expect("the payload is valid");
+        contract.validate(&payload, Unknown::Refuse).expect("the payload is valid");
 
         let mut group = c.benchmark_group(format!("{name}/{}B", payload.len()));
         group.throughput(Throughput::Bytes(payload.len() as u64));

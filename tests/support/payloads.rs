@@ -33,17 +33,10 @@ const PIECES_MAX: usize = 150;
 
 /// Makes the payloads of a message type; the same seed makes the same ones.
 pub(crate) fn payloads(message: &MessageDescriptor, seed: u64) -> Payloads {
-    let mut maker = Maker {
-        random: Random(seed),
-        pieces_left: PIECES_MAX,
-    };
+    let mut maker = Maker { random: Random(seed), pieces_left: PIECES_MAX };
     let root = maker.container(message, DEPTH_MAX);
     let valid = root.encode().0;
-    let invalid = [
-        maker.wrong_wire_type(&root),
-        maker.length_past_the_end(&root),
-        maker.bad_text(&root),
-    ];
+    let invalid = [maker.wrong_wire_type(&root), maker.length_past_the_end(&root), maker.bad_text(&root)];
     Payloads { valid, invalid }
 }
 
@@ -92,16 +85,12 @@ struct Known {
 impl Known {
     fn of(message: &MessageDescriptor) -> Vec<Known> {
         let fields = message.fields().map(|field| Known::field(&field));
-        let extensions = message
-            .extensions()
-            .map(|extension| Known::extension(&extension));
+        let extensions = message.extensions().map(|extension| Known::extension(&extension));
         fields.chain(extensions).collect()
     }
 
     fn field(field: &FieldDescriptor) -> Known {
-        let oneof = field
-            .containing_oneof()
-            .filter(|oneof| !oneof.is_synthetic());
+        let oneof = field.containing_oneof().filter(|oneof| !oneof.is_synthetic());
         Known {
             number: field.number(),
             name: field.name().to_owned(),
@@ -150,19 +139,14 @@ impl Known {
         Piece {
             number: self.number,
             name: Some(self.name.clone()),
-            indexed: self.repeated
-                && !self.map
-                && matches!(self.kind, Kind::String | Kind::Message(_)),
+            indexed: self.repeated && !self.map && matches!(self.kind, Kind::String | Kind::Message(_)),
             body,
             broken: false,
         }
     }
 
     fn broken(&self, wire: u32, value: &[u8]) -> Piece {
-        Piece {
-            broken: true,
-            ..self.piece(Body::Bytes(field_bytes(self.number, wire, value)))
-        }
+        Piece { broken: true, ..self.piece(Body::Bytes(field_bytes(self.number, wire, value))) }
     }
 }
 
@@ -187,10 +171,7 @@ impl Container {
             let offset = out.len();
             let path = self.path_of(index, piece, path);
             if piece.broken {
-                place = Some(Place {
-                    path: path.clone(),
-                    offset,
-                });
+                place = Some(Place { path: path.clone(), offset });
             }
             match &piece.body {
                 Body::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -224,10 +205,7 @@ impl Container {
         if !piece.indexed {
             return format!("{path}{dot}{name}");
         }
-        let before = self.pieces[..index]
-            .iter()
-            .filter(|other| other.number == piece.number)
-            .count();
+        let before = self.pieces[..index].iter().filter(|other| other.number == piece.number).count();
         format!("{path}{dot}{name}[{before}]")
     }
 
@@ -271,12 +249,7 @@ impl Container {
         tree.at_mut(address).pieces.insert(index, piece);
         let (bytes, place) = tree.encode();
         let Place { path, offset } = place.expect("the broken piece was put in");
-        Invalid {
-            bytes,
-            kind,
-            path,
-            offset,
-        }
+        Invalid { bytes, kind, path, offset }
     }
 }
 
@@ -299,12 +272,7 @@ impl Maker {
             }
             let occurrences = match (field.required, field.repeated) {
                 (true, _) => 1,
-                (false, _)
-                    if self.pieces_left == 0
-                        || depth == 0 && matches!(field.kind, Kind::Message(_)) =>
-                {
-                    0
-                }
+                (false, _) if self.pieces_left == 0 || depth == 0 && matches!(field.kind, Kind::Message(_)) => 0,
                 (false, false) => self.random.below(4).min(1),
                 (false, true) => self.random.below(4),
             };
@@ -315,12 +283,7 @@ impl Maker {
             }
         }
         self.random.shuffle(&mut pieces);
-        Container {
-            known,
-            pieces,
-            key: None,
-            group: false,
-        }
+        Container { known, pieces, key: None, group: false }
     }
 
     fn body(&mut self, field: &Known, depth: usize) -> Body {
@@ -328,10 +291,7 @@ impl Maker {
             Kind::Message(entry) if field.map => Body::Container(self.entry(entry, depth)),
             Kind::Message(message) => {
                 let group = field.group;
-                Body::Container(Container {
-                    group,
-                    ..self.container(message, depth)
-                })
+                Body::Container(Container { group, ..self.container(message, depth) })
             }
             _ if field.packable() && self.random.one_in(2) => {
                 let count = self.random.below(5);
@@ -347,24 +307,13 @@ impl Maker {
 
     fn entry(&mut self, entry: &MessageDescriptor, depth: usize) -> Container {
         let known = Known::of(entry);
-        let key = known
-            .iter()
-            .find(|field| field.number == 1)
-            .expect("map entries have a key");
-        let value = known
-            .iter()
-            .find(|field| field.number == 2)
-            .expect("map entries have a value");
+        let key = known.iter().find(|field| field.number == 1).expect("map entries have a key");
+        let value = known.iter().find(|field| field.number == 2).expect("map entries have a value");
         let (key_bytes, key_text) = self.key(&key.kind);
         let mut pieces = vec![key.piece(Body::Bytes(field_bytes(1, key.wire(), &key_bytes)))];
         pieces.push(value.piece(self.body(value, depth)));
         self.random.shuffle(&mut pieces);
-        Container {
-            pieces,
-            key: Some(key_text),
-            group: false,
-            known,
-        }
+        Container { pieces, key: Some(key_text), group: false, known }
     }
 
     /// A map key's bytes and how a path shows it.
@@ -379,17 +328,11 @@ impl Maker {
                 (delimited(text.as_bytes()), text)
             }
             Kind::Bool => (varint(unsigned % 2), (unsigned % 2 == 1).to_string()),
-            Kind::Int32 | Kind::Int64 => (
-                varint(i64::from(number).cast_unsigned()),
-                number.to_string(),
-            ),
+            Kind::Int32 | Kind::Int64 => (varint(i64::from(number).cast_unsigned()), number.to_string()),
             Kind::Sint32 | Kind::Sint64 => (varint(zigzag), number.to_string()),
             Kind::Sfixed32 => (number.to_le_bytes().into(), number.to_string()),
             Kind::Sfixed64 => (i64::from(number).to_le_bytes().into(), number.to_string()),
-            Kind::Fixed32 => (
-                number.unsigned_abs().to_le_bytes().into(),
-                number.unsigned_abs().to_string(),
-            ),
+            Kind::Fixed32 => (number.unsigned_abs().to_le_bytes().into(), number.unsigned_abs().to_string()),
             Kind::Fixed64 => (unsigned.to_le_bytes().into(), small.to_string()),
             _ => (varint(unsigned), small.to_string()),
         }
@@ -398,12 +341,8 @@ impl Maker {
     /// A scalar's bytes.
     fn value(&mut self, kind: &Kind) -> Vec<u8> {
         match kind {
-            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => {
-                self.random.next().to_le_bytes().into()
-            }
-            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => {
-                self.random.next().to_le_bytes()[..4].into()
-            }
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => self.random.next().to_le_bytes().into(),
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => self.random.next().to_le_bytes()[..4].into(),
             Kind::Bool => varint(self.random.next() % 2),
             Kind::Enum(kind) => {
                 let values: Vec<i32> = kind.values().map(|value| value.number()).collect();
@@ -411,23 +350,12 @@ impl Maker {
                 varint(i64::from(number).cast_unsigned())
             }
             Kind::String => {
-                const TEXTS: [&str; 6] = [
-                    "",
-                    "a",
-                    "order-00042",
-                    "größer",
-                    "漢字",
-                    "a text of more than sixteen bytes",
-                ];
+                const TEXTS: [&str; 6] = ["", "a", "order-00042", "größer", "漢字", "a text of more than sixteen bytes"];
                 delimited(TEXTS[self.random.below(TEXTS.len())].as_bytes())
             }
             Kind::Bytes => {
                 let len = self.random.below(20);
-                delimited(
-                    &(0..len)
-                        .map(|_| self.random.next().to_le_bytes()[0])
-                        .collect::<Vec<_>>(),
-                )
+                delimited(&(0..len).map(|_| self.random.next().to_le_bytes()[0]).collect::<Vec<_>>())
             }
             // Of all lengths, not only the longest.
             _ => {
@@ -444,10 +372,7 @@ impl Maker {
         };
         let container = root.at(&address);
         let field = container.known[self.random.below(container.known.len())].clone();
-        let wrong: Vec<u32> = [0, 1, 2, 5]
-            .into_iter()
-            .filter(|wire| *wire != field.wire() && !(*wire == 2 && field.packable()))
-            .collect();
+        let wrong: Vec<u32> = [0, 1, 2, 5].into_iter().filter(|wire| *wire != field.wire() && !(*wire == 2 && field.packable())).collect();
         let wire = wrong[self.random.below(wrong.len())];
         let value = match wire {
             0 => varint(self.random.next()),
@@ -461,28 +386,17 @@ impl Maker {
 
     fn length_past_the_end(&mut self, root: &Container) -> Invalid {
         // A group has no end of its own to go past; and what goes past an end stands right before it.
-        let fits = |container: &Container| {
-            !container.group && container.known.iter().any(Known::delimited)
-        };
+        let fits = |container: &Container| !container.group && container.known.iter().any(Known::delimited);
         let Some(address) = self.choose(root, fits) else {
             return self.bad_tag(root, "cut");
         };
         let container = root.at(&address);
-        let fields: Vec<&Known> = container
-            .known
-            .iter()
-            .filter(|field| field.delimited())
-            .collect();
+        let fields: Vec<&Known> = container.known.iter().filter(|field| field.delimited()).collect();
         let field = fields[self.random.below(fields.len())].clone();
         let there = self.random.below(4);
         let mut value = varint((there + 1 + self.random.below(300)) as u64);
         value.resize(value.len() + there, b'a');
-        root.with(
-            &address,
-            container.pieces.len(),
-            field.broken(2, &value),
-            "truncated",
-        )
+        root.with(&address, container.pieces.len(), field.broken(2, &value), "truncated")
     }
 
     fn bad_text(&mut self, root: &Container) -> Invalid {
@@ -494,13 +408,7 @@ impl Maker {
         let container = root.at(&address);
         let fields: Vec<&Known> = container.known.iter().filter(is_text).collect();
         let field = fields[self.random.below(fields.len())].clone();
-        const BAD: [&[u8]; 5] = [
-            b"\xff",
-            b"abc\xc3",
-            b"\xed\xa0\x80",
-            b"\xc0\x80 and so on",
-            b"eight by\xf5",
-        ];
+        const BAD: [&[u8]; 5] = [b"\xff", b"abc\xc3", b"\xed\xa0\x80", b"\xc0\x80 and so on", b"eight by\xf5"];
         let value = delimited(BAD[self.random.below(BAD.len())]);
         let index = self.random.below(container.pieces.len() + 1);
         root.with(&address, index, field.broken(2, &value), "utf8")
@@ -508,45 +416,22 @@ impl Maker {
 
     /// A tag that is none, in any container; with `cut` one that ends before it is whole.
     fn bad_tag(&mut self, root: &Container, how: &str) -> Invalid {
-        let address = self
-            .choose(root, |container| !container.group)
-            .unwrap_or_default();
+        let address = self.choose(root, |container| !container.group).unwrap_or_default();
         let container = root.at(&address);
-        const BAD: [&[u8]; 4] = [
-            &[0x00, 0x01],
-            &[0x0e],
-            &[0x17],
-            &[0xff, 0xff, 0xff, 0xff, 0x7f, 0x01],
-        ];
+        const BAD: [&[u8]; 4] = [&[0x00, 0x01], &[0x0e], &[0x17], &[0xff, 0xff, 0xff, 0xff, 0x7f, 0x01]];
         let (bytes, index) = match how {
             "cut" => (&[0x8a][..], container.pieces.len()),
-            _ => (
-                BAD[self.random.below(BAD.len())],
-                self.random.below(container.pieces.len() + 1),
-            ),
+            _ => (BAD[self.random.below(BAD.len())], self.random.below(container.pieces.len() + 1)),
         };
-        let piece = Piece {
-            number: 0,
-            name: None,
-            indexed: false,
-            body: Body::Bytes(bytes.into()),
-            broken: true,
-        };
+        let piece = Piece { number: 0, name: None, indexed: false, body: Body::Bytes(bytes.into()), broken: true };
         root.with(&address, index, piece, "tag")
     }
 
     /// A container that fits, nested if there is one.
-    fn choose(
-        &mut self,
-        root: &Container,
-        fits: impl Fn(&Container) -> bool,
-    ) -> Option<Vec<usize>> {
+    fn choose(&mut self, root: &Container, fits: impl Fn(&Container) -> bool) -> Option<Vec<usize>> {
         let mut addresses = root.addresses();
         addresses.retain(|address| fits(root.at(address)));
-        let nested = addresses
-            .iter()
-            .filter(|address| !address.is_empty())
-            .count();
+        let nested = addresses.iter().filter(|address| !address.is_empty()).count();
         match (addresses.len(), nested) {
             (0, _) => None,
             (_, 0) => addresses.pop(),

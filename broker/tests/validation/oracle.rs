@@ -36,15 +36,11 @@ fn payloads_that_know_where_they_are_broken_are_refused_there() {
                     *kinds.entry(invalid.kind).or_insert(0) += 1;
                 }
             }
-            let decoded =
-                DynamicMessage::decode(subject.descriptor.clone(), payloads.valid.as_slice());
+            let decoded = DynamicMessage::decode(subject.descriptor.clone(), payloads.valid.as_slice());
             assert!(decoded.is_ok(), "{name} seed {seed}: {decoded:?}");
         }
     }
-    assert_eq!(
-        kinds.keys().copied().collect::<Vec<_>>(),
-        ["tag", "truncated", "utf8", "wire-type"]
-    );
+    assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), ["tag", "truncated", "utf8", "wire-type"]);
 }
 
 /// Judges a payload twice and states how the two may differ.
@@ -62,10 +58,7 @@ fn check(subject: &Subject, payload: &[u8]) {
         (Err(_), strict) => strict.is_err(),
         (Ok(()), Ok(())) => true,
         (Ok(()), Err(violation)) => {
-            matches!(
-                violation.kind,
-                ViolationKind::UnknownField | ViolationKind::UnknownEnumNumber
-            )
+            matches!(violation.kind, ViolationKind::UnknownField | ViolationKind::UnknownEnumNumber)
         }
     };
     let in_place = |verdict: &Result<(), Violation>| match verdict {
@@ -106,13 +99,9 @@ fn we_are_stricter(violation: &Violation, payload: &[u8], message: &DynamicMessa
 /// Whether a decoded message has all its required fields, and so have the messages in it.
 fn is_complete(message: &DynamicMessage) -> bool {
     let descriptor = message.descriptor();
-    descriptor
-        .fields()
-        .all(|field| !field.is_required() || message.has_field(&field))
+    descriptor.fields().all(|field| !field.is_required() || message.has_field(&field))
         && message.fields().all(|(_, value)| value_is_complete(value))
-        && message
-            .extensions()
-            .all(|(_, value)| value_is_complete(value))
+        && message.extensions().all(|(_, value)| value_is_complete(value))
 }
 
 fn value_is_complete(value: &Value) -> bool {
@@ -128,15 +117,7 @@ fn value_is_complete(value: &Value) -> bool {
 fn parts_of_base() -> impl Strategy<Value = Vec<u8>> {
     fn delimited(tag: &'static [u8], content: &[u8]) -> Vec<u8> {
         let len = u8::try_from(content.len() & 0x7f).expect("seven bits");
-        [
-            tag,
-            &[
-                len | 0x80,
-                u8::try_from(content.len() >> 7).expect("small contents"),
-            ],
-            content,
-        ]
-        .concat()
+        [tag, &[len | 0x80, u8::try_from(content.len() >> 7).expect("small contents")], content].concat()
     }
     fn some(pieces: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(pieces, 0..4).prop_map(|pieces| pieces.concat())
@@ -152,30 +133,11 @@ fn parts_of_base() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(b"\x62\x02\x12\x00".to_vec()),
     ];
     some(scalar).prop_recursive(5, 40, 4, |inner| {
-        let key = prop_oneof![
-            Just(&b""[..]),
-            Just(&b"\x0a\x01k"[..]),
-            Just(&b"\x0a\x01l"[..])
-        ];
-        let entry = (
-            key,
-            prop::collection::vec(inner.clone(), 0..3),
-            any::<bool>(),
-        )
-            .prop_map(|(key, values, last)| {
-                let values: Vec<u8> = values
-                    .iter()
-                    .flat_map(|value| delimited(b"\x12", value))
-                    .collect();
-                delimited(
-                    b"\x5a",
-                    &if last {
-                        [&values, key].concat()
-                    } else {
-                        [key, &values].concat()
-                    },
-                )
-            });
+        let key = prop_oneof![Just(&b""[..]), Just(&b"\x0a\x01k"[..]), Just(&b"\x0a\x01l"[..])];
+        let entry = (key, prop::collection::vec(inner.clone(), 0..3), any::<bool>()).prop_map(|(key, values, last)| {
+            let values: Vec<u8> = values.iter().flat_map(|value| delimited(b"\x12", value)).collect();
+            delimited(b"\x5a", &if last { [&values, key].concat() } else { [key, &values].concat() })
+        });
         some(prop_oneof![
             2 => inner.clone().prop_map(|parent| delimited(b"\x12", &parent)),
             1 => inner.clone().prop_map(|left| delimited(b"\x42", &left)),

@@ -96,8 +96,7 @@ fn subjects_of(set: &[u8]) -> Vec<Subject> {
     pool.all_messages()
         .filter(|message| !message.is_map_entry() && message.package_name() != "google.protobuf")
         .map(|descriptor| Subject {
-            contract: Contract::compile(set, descriptor.full_name(), None)
-                .expect("the contract compiles"),
+            contract: Contract::compile(set, descriptor.full_name(), None).expect("the contract compiles"),
             descriptor,
         })
         .collect()
