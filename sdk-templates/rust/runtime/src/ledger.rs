@@ -20,7 +20,7 @@ use crate::wire_time::millis;
 pub type LeaseId = [u8; LEASE_ID_BYTES];
 
 /// Leases of one frame at most.
-const NOTE_LEASES_MAX: u32 = 4096;
+const NOTE_LEASES_MAX: usize = 4096;
 
 /// A lease is renewed when this part of its length has passed. Sweeps happen as often, so that no lease is older than twice that part,
 /// a third, when it is renewed.
@@ -377,9 +377,18 @@ impl State {
         let fits = |note: &Note| {
             note.say == say
                 && note.outcome.is_some() == confirm
-                && note.leases.len() < NOTE_LEASES_MAX as usize
+                && note.leases.len() < NOTE_LEASES_MAX
         };
-        let position = self.notes.iter().position(fits).unwrap_or_else(|| {
+        // A confirmation also says that what was said before it has been heard, so it never joins an earlier note.
+        let position = match confirm {
+            true => self
+                .notes
+                .len()
+                .checked_sub(1)
+                .filter(|last| fits(&self.notes[*last])),
+            false => self.notes.iter().position(fits),
+        };
+        let position = position.unwrap_or_else(|| {
             let outcome = confirm.then(|| Arc::new(Outcome::new()));
             self.notes.push(Note {
                 say,
