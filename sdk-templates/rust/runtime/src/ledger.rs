@@ -6,9 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
+use prost::Message as _;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use qwerq_proto::frame::encode_header;
 use qwerq_proto::{LEASE_ID_BYTES, Opcode, wire};
 use tokio::time::Instant;
 
+use crate::arrival::Arrival;
 use crate::bell::Bell;
 use crate::delivery::Delivery;
 use crate::error::Error;
@@ -21,6 +26,9 @@ pub type LeaseId = [u8; LEASE_ID_BYTES];
 
 /// Leases of one frame at most.
 const NOTE_LEASES_MAX: usize = 4096;
+
+/// Protobuf field of `Settle.lease_ids`.
+const LEASE_IDS_FIELD: u32 = 1;
 
 /// A lease is renewed when this part of its length has passed. Sweeps happen as often, so that no lease is older than twice that part,
 /// a third, when it is renewed.
@@ -77,16 +85,23 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    pub(crate) fn to_wire(&self) -> wire::Settle {
-        let mut settle = wire::Settle {
-            lease_ids: self
-                .leases
-                .iter()
-                .map(|lease| bytes::Bytes::copy_from_slice(lease))
-                .collect(),
-            confirm: self.outcome.is_some(),
-            ..wire::Settle::default()
-        };
+    /// Appends the frame that says it. The leases, which may be many, are written without an allocation each.
+    pub(crate) fn encode(&self, out: &mut BytesMut, id: Option<u32>) {
+        let rest = self.without_leases();
+        let lease_bytes = key_len(LEASE_IDS_FIELD) + encoded_len_varint(LEASE_ID_BYTES as u64) + LEASE_ID_BYTES;
+        let payload_bytes = self.leases.len() * lease_bytes + rest.encoded_len();
+        out.reserve(payload_bytes + 16);
+        encode_header(out, self.say.opcode(), id, payload_bytes);
+        for lease in &self.leases {
+            encode_key(LEASE_IDS_FIELD, WireType::LengthDelimited, out);
+            encode_varint(LEASE_ID_BYTES as u64, out);
+            out.put_slice(lease);
+        }
+        rest.encode_raw(out);
+    }
+
+    fn without_leases(&self) -> wire::Settle {
+        let mut settle = wire::Settle { confirm: self.outcome.is_some(), ..wire::Settle::default() };
         match &self.say {
             Say::Settle(Settlement::Ack | Settlement::Release) => {}
             Say::Settle(Settlement::Nack { delay, reason }) => {
@@ -176,8 +191,7 @@ impl Lease {
 
     /// Settles; the confirmation says when it is durable.
     pub(crate) fn settle_confirmed(self, settlement: Settlement) -> Result<Confirmation, Error> {
-        self.end(settlement, true)
-            .map(|confirmation| confirmation.expect("asked for"))
+        self.end(settlement, true).map(|confirmation| confirmation.expect("asked for"))
     }
 
     /// Makes the lease end `length` from now.
@@ -220,11 +234,7 @@ impl Drop for Lease {
 
 impl Ledger {
     pub(crate) fn new(bell: Arc<Bell>, max_lease: Duration) -> Ledger {
-        Ledger {
-            bell,
-            max_lease,
-            state: Lock::default(),
-        }
+        Ledger { bell, max_lease, state: Lock::default() }
     }
 
     /// Takes down the leases of messages that have just arrived, and makes deliveries of them. A message without a lease (of a reader
@@ -232,36 +242,25 @@ impl Ledger {
     pub(crate) fn deliveries(
         self: &Arc<Ledger>,
         queue: &Arc<str>,
-        messages: Vec<wire::Delivered>,
+        arrivals: Vec<Arrival>,
         subscription: Option<u32>,
         renew: bool,
         now: Instant,
     ) -> Vec<Delivery> {
         let mut state = self.state.lock();
-        let deliver = |message: wire::Delivered| {
-            let lease = LeaseId::try_from(&message.lease_id[..]).ok().map(|lease| {
-                let length_ms = message.lease_ms;
+        let deliver = |arrival: Arrival| {
+            let length_ms = arrival.lease_ms;
+            let lease = arrival.lease.map(|lease| {
                 let renew = renew && length_ms > 0;
                 if renew {
                     state.sweep_due = earlier(state.sweep_due, now + renew_part(length_ms));
                 }
-                let held = Held {
-                    lease,
-                    subscription,
-                    granted_at: now,
-                    renewed_at: now,
-                    length_ms,
-                    renew,
-                };
-                Lease {
-                    ledger: Arc::clone(self),
-                    slot: state.hold(held),
-                    lease,
-                }
+                let held = Held { lease, subscription, granted_at: now, renewed_at: now, length_ms, renew };
+                Lease { ledger: Arc::clone(self), slot: state.hold(held), lease }
             });
-            Delivery::new(Arc::clone(queue), message, lease)
+            Delivery::new(Arc::clone(queue), arrival, lease)
         };
-        messages.into_iter().map(deliver).collect()
+        arrivals.into_iter().map(deliver).collect()
     }
 
     /// What has been written down since the last time.
@@ -374,35 +373,20 @@ impl State {
     }
 
     fn write(&mut self, say: Say, lease: LeaseId, confirm: bool) -> Option<Confirmation> {
-        let fits = |note: &Note| {
-            note.say == say
-                && note.outcome.is_some() == confirm
-                && note.leases.len() < NOTE_LEASES_MAX
-        };
+        let fits = |note: &Note| note.say == say && note.outcome.is_some() == confirm && note.leases.len() < NOTE_LEASES_MAX;
         // A confirmation also says that what was said before it has been heard, so it never joins an earlier note.
         let position = match confirm {
-            true => self
-                .notes
-                .len()
-                .checked_sub(1)
-                .filter(|last| fits(&self.notes[*last])),
+            true => self.notes.len().checked_sub(1).filter(|last| fits(&self.notes[*last])),
             false => self.notes.iter().position(fits),
         };
         let position = position.unwrap_or_else(|| {
             let outcome = confirm.then(|| Arc::new(Outcome::new()));
-            self.notes.push(Note {
-                say,
-                leases: Vec::new(),
-                outcome,
-            });
+            self.notes.push(Note { say, leases: Vec::new(), outcome });
             self.notes.len() - 1
         });
         let note = &mut self.notes[position];
         let index = u32::try_from(note.leases.len()).expect("at most NOTE_LEASES_MAX");
         note.leases.push(lease);
-        note.outcome.as_ref().map(|outcome| Confirmation {
-            outcome: Arc::clone(outcome),
-            index,
-        })
+        note.outcome.as_ref().map(|outcome| Confirmation { outcome: Arc::clone(outcome), index })
     }
 }
