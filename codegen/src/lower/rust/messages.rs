@@ -12,7 +12,10 @@ use prost_reflect::DescriptorPool;
 use prost_types::FileDescriptorProto;
 use syn::{Item, visit_mut::VisitMut};
 
-use super::{ident, rename::Names, rename::RenamedValue};
+use super::{
+    ident, layout,
+    rename::{Names, RenamedValue},
+};
 use crate::{
     compile::BUILT_IN,
     diagnostic::{Diagnostic, Diagnostics},
@@ -70,7 +73,7 @@ pub(super) fn emit(
     for (path, items) in modules {
         let mut file = syn::File { shebang: None, frontmatter: None, attrs: Vec::new(), items };
         TextNames { path: path.clone(), values: &names.values, current: None }.visit_file_mut(&mut file);
-        texts.insert(path, prettyplease::unparse(&file));
+        texts.insert(path, layout::print(&file.items));
     }
     (!diagnostics.has_errors()).then_some(texts)
 }
