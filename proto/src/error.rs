@@ -133,12 +133,7 @@ impl ErrorCode {
     /// An ERROR message with this code.
     #[must_use]
     pub fn with(self, message: impl Into<String>) -> wire::Error {
-        wire::Error {
-            code: self as u32,
-            name: self.name().to_owned(),
-            message: message.into(),
-            ..wire::Error::default()
-        }
+        wire::Error { code: self as u32, name: self.name().to_owned(), message: message.into(), ..wire::Error::default() }
     }
 }
 

@@ -7,11 +7,7 @@ fn wire_rs_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files = protox::compile(["qwerq/v1/wire.proto"], [root.join("proto")]).expect("wire.proto compiles");
     let out = tempfile::tempdir().expect("a temporary directory");
-    prost_build::Config::new()
-        .bytes(["."])
-        .out_dir(out.path())
-        .compile_fds(files)
-        .expect("prost-build generates");
+    prost_build::Config::new().bytes(["."]).out_dir(out.path()).compile_fds(files).expect("prost-build generates");
     let fresh = std::fs::read_to_string(out.path().join("qwerq.v1.rs")).expect("generated file");
     let committed = root.join("src/wire.rs");
     if std::env::var_os("QWERQ_BLESS").is_some() {

@@ -3,12 +3,7 @@
 use qwerq_sdk_templates::rust::{ClientsFile, QueueMember};
 
 use super::{ident, layout, messages, rename::Names};
-use crate::{
-    contract::UNKNOWN_FINGERPRINT,
-    diagnostic::Diagnostics,
-    ir::Contract,
-    naming,
-};
+use crate::{contract::UNKNOWN_FINGERPRINT, diagnostic::Diagnostics, ir::Contract, naming};
 
 /// What `Queues` has beside its queues.
 const RESERVED_MEMBERS: [&str; 2] = ["new", "client"];
@@ -65,11 +60,7 @@ pub(super) fn view(contracts: &[Contract], names: &Names, diagnostics: &mut Diag
                 .as_ref()
                 .map(|reply| assignment("const REPLY_TYPE: &'static str", &format!("{reply:?}")))
                 .unwrap_or_default(),
-            reply: contract
-                .reply_type
-                .as_ref()
-                .map(|reply| assignment("type Reply", &path(reply, "super::super::")))
-                .unwrap_or_default(),
+            reply: contract.reply_type.as_ref().map(|reply| assignment("type Reply", &path(reply, "super::super::"))).unwrap_or_default(),
         }
     });
     let members = members.collect();

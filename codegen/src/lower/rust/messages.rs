@@ -25,11 +25,7 @@ use crate::{
 type Modules = BTreeMap<Vec<String>, Vec<Item>>;
 
 /// The text of every module that has types. `None` when an error went to `diagnostics`.
-pub(super) fn emit(
-    files: Vec<FileDescriptorProto>,
-    names: &Names,
-    diagnostics: &mut Diagnostics,
-) -> Option<BTreeMap<Vec<String>, String>> {
+pub(super) fn emit(files: Vec<FileDescriptorProto>, names: &Names, diagnostics: &mut Diagnostics) -> Option<BTreeMap<Vec<String>, String>> {
     let mut requests = Vec::new();
     let mut paths: HashMap<prost_build::Module, Vec<String>> = HashMap::new();
     // prost asks about the fields of well-known types too, though it emits none of them.

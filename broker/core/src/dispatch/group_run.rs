@@ -1,0 +1,149 @@
+//! What one group is about to deliver: the cursor over fresh messages, what is ready again, key locks, and who has credit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use crate::dispatch::subscription::Subscription;
+use crate::group::Group;
+use crate::ids::{Seq, SubscriptionKey};
+use crate::queue::Queue;
+
+#[derive(Debug, Default)]
+pub(crate) struct GroupRun {
+    /// Fresh messages begin here; everything below was delivered, parked or settled.
+    cursor: Seq,
+    /// Messages below the cursor that wait for a consumer.
+    pub(crate) ready: BTreeSet<Seq>,
+    /// Leased messages and their lease's counter.
+    pub(crate) leased: FxHashMap<Seq, u64>,
+    pub(crate) backing_off: u64,
+    pub(crate) consumers: u32,
+    /// Whether the group is in the list of runnable ones.
+    pub(crate) queued: bool,
+    /// Consumers with credit, least loaded first.
+    offers: BTreeSet<(u32, SubscriptionKey)>,
+    keys: BTreeMap<u64, KeyRun>,
+    /// The key that a message holds.
+    held: FxHashMap<Seq, u64>,
+    redelivered_last: bool,
+}
+
+/// One ordering key: who holds it, and who comes after.
+#[derive(Debug)]
+struct KeyRun {
+    holder: Seq,
+    waiting: BTreeSet<Seq>,
+}
+
+impl GroupRun {
+    pub(crate) fn new(floor: Seq) -> GroupRun {
+        GroupRun { cursor: floor, ..GroupRun::default() }
+    }
+
+    pub(crate) fn offer(&mut self, key: SubscriptionKey, subscription: &Subscription) {
+        if subscription.has_credit() {
+            self.offers.insert((subscription.in_flight, key));
+        }
+    }
+
+    pub(crate) fn withdraw(&mut self, key: SubscriptionKey, subscription: &Subscription) {
+        self.offers.remove(&(subscription.in_flight, key));
+    }
+
+    pub(crate) fn least_loaded(&self) -> Option<SubscriptionKey> {
+        self.offers.first().map(|(_, key)| *key)
+    }
+
+    /// The next message to deliver: ready and fresh ones alternate, so that neither starves the other.
+    pub(crate) fn pick(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
+        let picked = if self.redelivered_last {
+            self.pick_fresh(queue, group).map(|seq| (seq, false)).or_else(|| self.pick_ready(group).map(|seq| (seq, true)))
+        } else {
+            self.pick_ready(group).map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group).map(|seq| (seq, false)))
+        };
+        let (seq, again) = picked?;
+        self.redelivered_last = again;
+        Some(seq)
+    }
+
+    fn pick_ready(&mut self, group: &Group) -> Option<Seq> {
+        while let Some(seq) = self.ready.pop_first() {
+            if !group.is_settled(seq) {
+                return Some(seq);
+            }
+        }
+        None
+    }
+
+    fn pick_fresh(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
+        if group.settled_intervals() as u64 >= queue.options.max_unsettled {
+            return None;
+        }
+        loop {
+            let seq = group.next_unsettled(self.cursor);
+            if seq >= queue.next_seq() {
+                return None;
+            }
+            self.cursor = seq + 1;
+            // After a rebuild the cursor passes messages that wait for their retry; they come by themselves.
+            if !group.attempts().is_empty() && group.attempts().contains_key(&seq) {
+                continue;
+            }
+            let facts = queue.messages().get(seq).expect("what a group has not settled is stored");
+            if self.lock_key(facts.key, seq) {
+                return Some(seq);
+            }
+        }
+    }
+
+    /// Takes the key for `seq`, or lets `seq` wait for it. Messages without a key are always free.
+    pub(crate) fn lock_key(&mut self, key: u64, seq: Seq) -> bool {
+        if key == 0 {
+            return true;
+        }
+        let run = self.keys.entry(key).or_insert_with(|| KeyRun { holder: seq, waiting: BTreeSet::new() });
+        if run.holder == seq {
+            self.held.insert(seq, key);
+            return true;
+        }
+        run.waiting.insert(seq);
+        false
+    }
+
+    /// The message is settled: the next one of its key becomes ready.
+    pub(crate) fn unlock_key_of(&mut self, seq: Seq) {
+        let Some(key) = self.held.remove(&seq) else {
+            return;
+        };
+        let run = self.keys.get_mut(&key).expect("a held key has a run");
+        match run.waiting.pop_first() {
+            Some(next) => {
+                run.holder = next;
+                self.held.insert(next, key);
+                self.ready.insert(next);
+            }
+            None => {
+                self.keys.remove(&key);
+            }
+        }
+    }
+
+    /// Everything below `to` is settled; `group` has that already.
+    pub(crate) fn forget_below(&mut self, to: Seq, group: &Group) {
+        self.cursor = self.cursor.max(to);
+        self.ready = self.ready.split_off(&to);
+        for run in self.keys.values_mut() {
+            run.waiting.retain(|seq| !group.is_settled(*seq));
+        }
+        let mut gone: Vec<_> = self.held.keys().filter(|seq| **seq < to).copied().collect();
+        gone.sort_unstable();
+        for seq in gone {
+            self.unlock_key_of(seq);
+        }
+    }
+
+    pub(crate) fn blocked_keys(&self) -> u64 {
+        self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
+    }
+}

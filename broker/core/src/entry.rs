@@ -1,0 +1,536 @@
+//! The durable entries: what the journal (or the Raft log) holds and [`crate::State::apply`] takes.
+//!
+//! An entry is one journal record: the kind is the record's kind byte, the payload starts with a format version. Every entry is bounded;
+//! bulk work is a series of entries. Leases, credits, CALLs and metrics are never in here.
+
+use std::ops::Range;
+
+use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::ids::{GroupId, MessageId, Millis, QueueId, Seq};
+use crate::options::QueueOptions;
+use crate::schema::SchemaRecord;
+
+/// Newest format of an entry's payload.
+const VERSION: u8 = 1;
+
+/// Most messages that one entry names.
+pub const MESSAGES_PER_ENTRY_MAX: usize = 1_000;
+
+/// A durable change, with the logical time at which it was admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was admitted.
+    pub now: Millis,
+    /// What changes.
+    pub body: Body,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A start or a new leadership: all leases of earlier epochs are void.
+    Epoch {
+        /// The new epoch.
+        epoch: u64,
+    },
+    /// Messages enter a queue.
+    Publish(Publish),
+    /// A group is done with messages.
+    Settle(Settle),
+    /// Deliveries ended without being settled, and counted.
+    AttemptEnded(AttemptEnded),
+    /// Everything below a sequence goes, for all groups.
+    Floor {
+        /// Which queue.
+        queue: QueueId,
+        /// The first sequence that stays.
+        to: Seq,
+    },
+    /// A queue appears.
+    QueueCreated {
+        /// Its number, never used before; when an entry of the same batch takes it first, the next free one.
+        queue: QueueId,
+        /// Its name.
+        name: String,
+        /// Its options.
+        options: QueueOptions,
+    },
+    /// A queue's options change.
+    QueueUpdated {
+        /// Which queue.
+        queue: QueueId,
+        /// All its options from now on.
+        options: QueueOptions,
+    },
+    /// A queue goes, with its messages, groups and contract.
+    QueueDeleted {
+        /// Which queue.
+        queue: QueueId,
+    },
+    /// A consumer group appears.
+    GroupCreated {
+        /// Which queue.
+        queue: QueueId,
+        /// Its number, never used before; when an entry of the same batch takes it first, the next free one.
+        group: GroupId,
+        /// Its name.
+        name: String,
+        /// The first sequence that it has not settled.
+        floor: Seq,
+    },
+    /// A consumer group goes; what only it had not settled is removed.
+    GroupDeleted {
+        /// Which queue.
+        queue: QueueId,
+        /// Which group.
+        group: GroupId,
+    },
+    /// A descriptor file that contracts refer to by content.
+    SchemaFile {
+        /// SHA-256 of the bytes.
+        hash: [u8; 32],
+        /// The FileDescriptorProto.
+        bytes: Vec<u8>,
+    },
+    /// A new version of a queue's contract, which becomes active.
+    SchemaVersion {
+        /// Which queue.
+        queue: QueueId,
+        /// The version.
+        record: SchemaRecord,
+    },
+    /// Another version becomes active, or one is retired.
+    SchemaActive {
+        /// Which queue.
+        queue: QueueId,
+        /// The active version from now on.
+        version: u32,
+    },
+}
+
+/// Messages enter a queue, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publish {
+    /// Which queue.
+    pub queue: QueueId,
+    /// The messages.
+    pub items: Vec<Item>,
+}
+
+/// What the state keeps of a message; the rest is in its stored form, which the journal holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Payload and headers, in bytes: what limits count.
+    pub size: u32,
+    /// Hash of the ordering key; 0: none.
+    pub key: u64,
+    /// Where the stored form lies in the record's payload.
+    pub stored: Range<u32>,
+    /// The idempotency key, with the id that a duplicate is answered with.
+    pub dedup: Option<Box<(String, MessageId)>>,
+}
+
+/// A group is done with messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settle {
+    /// Which queue.
+    pub queue: QueueId,
+    /// Which group.
+    pub group: GroupId,
+    /// Which messages, in the order of their acks.
+    pub seqs: Vec<Seq>,
+}
+
+/// Why a delivery ended unsettled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The consumer said so.
+    Nack,
+    /// The lease ran out.
+    Expired,
+    /// The connection went.
+    Disconnected,
+}
+
+/// Deliveries ended without being settled, and counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptEnded {
+    /// Which queue.
+    pub queue: QueueId,
+    /// Which group.
+    pub group: GroupId,
+    /// Which messages.
+    pub ended: Vec<Ended>,
+}
+
+/// One delivery that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The message.
+    pub seq: Seq,
+    /// Attempts of it that have ended now.
+    pub attempts: u32,
+    /// Why.
+    pub cause: Cause,
+    /// Earliest next delivery.
+    pub not_before: Millis,
+}
+
+/// What an entry did. Whatever leaves the process is made of this, so nothing is said before it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// Messages have their positions.
+    Published {
+        /// Which queue.
+        queue: QueueId,
+        /// The first one's position; the others follow.
+        first: Seq,
+        /// How many.
+        count: u32,
+    },
+    /// Messages are settled for a group.
+    Settled(Settle),
+    /// Attempts are counted.
+    AttemptEnded(AttemptEnded),
+    /// A queue lost everything below a position.
+    Floored {
+        /// Which queue.
+        queue: QueueId,
+        /// The first sequence that stays.
+        to: Seq,
+        /// How many messages went.
+        messages: u64,
+    },
+    /// A queue appeared, changed or went.
+    Queue(QueueId),
+    /// A group appeared or went.
+    Group(QueueId, GroupId),
+    /// A contract changed.
+    Schema(QueueId),
+    /// Nothing: nobody waits for it, or what it was for went just before it.
+    Nothing,
+}
+
+impl Body {
+    /// The kind byte of the entry's record. Numbers are never reused.
+    #[must_use]
+    pub fn kind(&self) -> u8 {
+        match self {
+            Body::Epoch { .. } => 1,
+            Body::Publish(_) => PUBLISH_KIND,
+            Body::Settle(_) => 3,
+            Body::AttemptEnded(_) => 4,
+            Body::Floor { .. } => 5,
+            Body::QueueCreated { .. } => 6,
+            Body::QueueUpdated { .. } => 7,
+            Body::QueueDeleted { .. } => 8,
+            Body::GroupCreated { .. } => 9,
+            Body::GroupDeleted { .. } => 10,
+            Body::SchemaFile { .. } => 11,
+            Body::SchemaVersion { .. } => 12,
+            Body::SchemaActive { .. } => 13,
+        }
+    }
+}
+
+/// The kind byte of [`Body::Publish`], which is written by [`PublishWriter`].
+pub const PUBLISH_KIND: u8 = 2;
+
+const ITEM_HAS_KEY: u8 = 1;
+const ITEM_HAS_DEDUP: u8 = 2;
+
+/// Writes a Publish entry straight into a journal batch, so that a payload is copied once.
+#[derive(Debug)]
+pub struct PublishWriter {
+    start: usize,
+    publish: Publish,
+}
+
+impl PublishWriter {
+    /// Begins an entry at the end of `out`.
+    pub fn begin(out: &mut Vec<u8>, now: Millis, queue: QueueId, capacity: usize) -> PublishWriter {
+        let start = out.len();
+        put_head(out, now);
+        put_varint(out, u64::from(queue.0));
+        PublishWriter { start, publish: Publish { queue, items: Vec::with_capacity(capacity) } }
+    }
+
+    /// Appends a message; `store` appends its stored form.
+    ///
+    /// # Panics
+    /// When the entry grows to 4 GiB; frames are far smaller.
+    pub fn item(&mut self, out: &mut Vec<u8>, size: u32, key: u64, dedup: Option<(String, MessageId)>, store: impl FnOnce(&mut Vec<u8>)) {
+        let flags = if key == 0 { 0 } else { ITEM_HAS_KEY } | if dedup.is_some() { ITEM_HAS_DEDUP } else { 0 };
+        out.push(flags);
+        put_varint(out, u64::from(size));
+        if key != 0 {
+            out.extend_from_slice(&key.to_le_bytes());
+        }
+        if let Some((text, id)) = &dedup {
+            put_bytes(out, text.as_bytes());
+            out.extend_from_slice(&id.0);
+        }
+        // The stored form's length is known only once it is written, so its four bytes are filled in afterwards.
+        let length_at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let from = out.len();
+        store(out);
+        let length = u32::try_from(out.len() - from).expect("a stored message is far below 4 GiB");
+        out[length_at..from].copy_from_slice(&length.to_le_bytes());
+        let offset = u32::try_from(from - self.start).expect("an entry is far below 4 GiB");
+        self.publish.items.push(Item { size, key, stored: offset..offset + length, dedup: dedup.map(Box::new) });
+    }
+
+    /// How many items there are so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.publish.items.len()
+    }
+
+    /// Whether there is no item yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.publish.items.is_empty()
+    }
+
+    /// The entry as [`Entry::decode`] would give it.
+    #[must_use]
+    pub fn finish(self) -> Publish {
+        self.publish
+    }
+}
+
+fn put_head(out: &mut Vec<u8>, now: Millis) {
+    out.push(VERSION);
+    put_varint(out, now);
+}
+
+/// Sequences as a first value and zigzag differences: acks mostly come in order, so each takes a byte.
+fn put_seqs(out: &mut Vec<u8>, seqs: &[Seq]) {
+    put_varint(out, seqs.len() as u64);
+    let mut last = 0;
+    for &seq in seqs {
+        let delta = seq.wrapping_sub(last).cast_signed();
+        put_varint(out, (delta << 1 ^ delta >> 63).cast_unsigned());
+        last = seq;
+    }
+}
+
+fn seqs(from: &mut Decoder<'_>) -> Result<Vec<Seq>, DecodeError> {
+    let count = from.count("sequences")?;
+    let mut seqs = Vec::with_capacity(count);
+    let mut last: Seq = 0;
+    for _ in 0..count {
+        let zigzag = from.varint()?;
+        let delta = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
+        last = last.wrapping_add(delta);
+        seqs.push(last);
+    }
+    Ok(seqs)
+}
+
+impl Entry {
+    /// Appends the record payload. A Publish goes through [`PublishWriter`] instead.
+    ///
+    /// # Panics
+    /// On [`Body::Publish`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_head(out, self.now);
+        match &self.body {
+            Body::Publish(_) => panic!("a Publish entry is written by PublishWriter, which has the payloads"),
+            Body::Epoch { epoch } => put_varint(out, *epoch),
+            Body::Settle(settle) => {
+                put_varint(out, u64::from(settle.queue.0));
+                put_varint(out, u64::from(settle.group.0));
+                put_seqs(out, &settle.seqs);
+            }
+            Body::AttemptEnded(attempt) => {
+                put_varint(out, u64::from(attempt.queue.0));
+                put_varint(out, u64::from(attempt.group.0));
+                put_varint(out, attempt.ended.len() as u64);
+                for ended in &attempt.ended {
+                    put_varint(out, ended.seq);
+                    put_varint(out, u64::from(ended.attempts));
+                    out.push(match ended.cause {
+                        Cause::Nack => 0,
+                        Cause::Expired => 1,
+                        Cause::Disconnected => 2,
+                    });
+                    put_varint(out, ended.not_before);
+                }
+            }
+            Body::Floor { queue, to } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, *to);
+            }
+            Body::QueueCreated { queue, name, options } => {
+                put_varint(out, u64::from(queue.0));
+                put_bytes(out, name.as_bytes());
+                options.encode(out);
+            }
+            Body::QueueUpdated { queue, options } => {
+                put_varint(out, u64::from(queue.0));
+                options.encode(out);
+            }
+            Body::QueueDeleted { queue } => put_varint(out, u64::from(queue.0)),
+            Body::GroupCreated { queue, group, name, floor } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, u64::from(group.0));
+                put_bytes(out, name.as_bytes());
+                put_varint(out, *floor);
+            }
+            Body::GroupDeleted { queue, group } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, u64::from(group.0));
+            }
+            Body::SchemaFile { hash, bytes } => {
+                out.extend_from_slice(hash);
+                put_bytes(out, bytes);
+            }
+            Body::SchemaVersion { queue, record } => {
+                put_varint(out, u64::from(queue.0));
+                record.encode(out);
+            }
+            Body::SchemaActive { queue, version } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, u64::from(*version));
+            }
+        }
+    }
+
+    /// Reads a record's payload.
+    ///
+    /// # Errors
+    /// [`DecodeError`]; an unknown kind or version means that a newer qwer-q wrote the journal, and must stop the start.
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<Entry, DecodeError> {
+        let from = &mut Decoder::new(payload);
+        from.version("entry version", VERSION)?;
+        let now = from.varint()?;
+        let body = match kind {
+            1 => Body::Epoch { epoch: from.varint()? },
+            PUBLISH_KIND => Body::Publish(Publish::decode(from)?),
+            3 => Body::Settle(Settle { queue: queue(from)?, group: group(from)?, seqs: seqs(from)? }),
+            4 => Body::AttemptEnded(AttemptEnded { queue: queue(from)?, group: group(from)?, ended: ended(from)? }),
+            5 => Body::Floor { queue: queue(from)?, to: from.varint()? },
+            6 => Body::QueueCreated { queue: queue(from)?, name: from.text()?.to_owned(), options: QueueOptions::decode(from)? },
+            7 => Body::QueueUpdated { queue: queue(from)?, options: QueueOptions::decode(from)? },
+            8 => Body::QueueDeleted { queue: queue(from)? },
+            9 => Body::GroupCreated { queue: queue(from)?, group: group(from)?, name: from.text()?.to_owned(), floor: from.varint()? },
+            10 => Body::GroupDeleted { queue: queue(from)?, group: group(from)? },
+            11 => Body::SchemaFile { hash: from.array()?, bytes: from.bytes()?.to_vec() },
+            12 => Body::SchemaVersion { queue: queue(from)?, record: SchemaRecord::decode(from)? },
+            13 => Body::SchemaActive { queue: queue(from)?, version: from.u32("version")? },
+            _ => return Err(DecodeError::Newer { what: "entry type", number: u64::from(kind) }),
+        };
+        from.finish()?;
+        Ok(Entry { now, body })
+    }
+}
+
+fn queue(from: &mut Decoder<'_>) -> Result<QueueId, DecodeError> {
+    Ok(QueueId(from.u32("queue id")?))
+}
+
+fn group(from: &mut Decoder<'_>) -> Result<GroupId, DecodeError> {
+    Ok(GroupId(from.u32("group id")?))
+}
+
+fn ended(from: &mut Decoder<'_>) -> Result<Vec<Ended>, DecodeError> {
+    let count = from.count("attempts")?;
+    (0..count)
+        .map(|_| {
+            Ok(Ended {
+                seq: from.varint()?,
+                attempts: from.u32("attempts")?,
+                cause: match from.byte()? {
+                    0 => Cause::Nack,
+                    1 => Cause::Expired,
+                    2 => Cause::Disconnected,
+                    other => return Err(DecodeError::Invalid { field: "cause", value: u64::from(other) }),
+                },
+                not_before: from.varint()?,
+            })
+        })
+        .collect()
+}
+
+impl Publish {
+    fn decode(from: &mut Decoder<'_>) -> Result<Publish, DecodeError> {
+        let queue = queue(from)?;
+        let mut items = Vec::new();
+        while !from.is_empty() {
+            let flags = from.byte()?;
+            if flags > ITEM_HAS_KEY | ITEM_HAS_DEDUP {
+                return Err(DecodeError::Newer { what: "message flag", number: u64::from(flags) });
+            }
+            let size = from.u32("size")?;
+            let key = if flags & ITEM_HAS_KEY != 0 { u64::from_le_bytes(from.array()?) } else { 0 };
+            let dedup =
+                if flags & ITEM_HAS_DEDUP != 0 { Some(Box::new((from.text()?.to_owned(), MessageId(from.array()?)))) } else { None };
+            let length = u32::from_le_bytes(from.array()?);
+            let start = u32::try_from(from.at()).map_err(|_| DecodeError::Truncated)?;
+            from.take(length as usize)?;
+            items.push(Item { size, key, stored: start..start + length, dedup });
+        }
+        Ok(Publish { queue, items })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_round_trip() {
+        let bodies = [
+            Body::Epoch { epoch: 3 },
+            Body::Settle(Settle { queue: QueueId(1), group: GroupId(2), seqs: vec![5, 6, 7, 3, u64::MAX, 0] }),
+            Body::AttemptEnded(AttemptEnded {
+                queue: QueueId(1),
+                group: GroupId(2),
+                ended: vec![Ended { seq: 9, attempts: 2, cause: Cause::Expired, not_before: 77 }],
+            }),
+            Body::Floor { queue: QueueId(1), to: 12 },
+            Body::QueueCreated { queue: QueueId(1), name: "orders".to_owned(), options: QueueOptions::default() },
+            Body::QueueUpdated { queue: QueueId(1), options: QueueOptions::default() },
+            Body::QueueDeleted { queue: QueueId(1) },
+            Body::GroupCreated { queue: QueueId(1), group: GroupId(4), name: "billing".to_owned(), floor: 8 },
+            Body::GroupDeleted { queue: QueueId(1), group: GroupId(4) },
+            Body::SchemaFile { hash: [7; 32], bytes: vec![1, 2, 3] },
+            Body::SchemaActive { queue: QueueId(1), version: 2 },
+        ];
+        for body in bodies {
+            let entry = Entry { now: 1_700_000_000_000, body };
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            assert_eq!(Entry::decode(entry.body.kind(), &bytes).unwrap(), entry);
+            for cut in 0..bytes.len() {
+                assert!(Entry::decode(entry.body.kind(), &bytes[..cut]).is_err(), "{entry:?} cut at {cut}");
+            }
+        }
+        assert!(matches!(Entry::decode(200, &[1, 0]), Err(DecodeError::Newer { .. })));
+        assert!(matches!(Entry::decode(1, &[9, 0, 0]), Err(DecodeError::Newer { .. })));
+    }
+
+    #[test]
+    fn publish_is_read_as_it_was_written() {
+        let mut bytes = vec![0xee; 3];
+        let start = bytes.len();
+        let mut writer = PublishWriter::begin(&mut bytes, 99, QueueId(7), 2);
+        writer.item(&mut bytes, 3, 0, None, |out| out.extend_from_slice(b"abc"));
+        writer.item(&mut bytes, 0, 42, Some(("once".to_owned(), MessageId([1; 16]))), |_| ());
+        let written = writer.finish();
+        let payload = &bytes[start..];
+        let entry = Entry::decode(PUBLISH_KIND, payload).unwrap();
+        assert_eq!(entry, Entry { now: 99, body: Body::Publish(written.clone()) });
+        let stored = &written.items[0].stored;
+        assert_eq!(&payload[stored.start as usize..stored.end as usize], b"abc");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_decode_or_err(kind in 0u8..16, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+            let _ = Entry::decode(kind, &bytes);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The identifiers of the core. Ids are newtypes, so that a queue's number cannot pass for a group's.
+
+use std::fmt;
+
+/// Milliseconds since the Unix epoch on the core's logical clock, which never goes back.
+pub type Millis = u64;
+
+/// A message's position in its queue, or offset in its stream: from 0, without gaps, in order of acceptance.
+pub type Seq = u64;
+
+/// A queue's number. Never reused, also not after a delete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u32);
+
+/// A consumer group's number, unique in the shard and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+/// A connection, for as long as it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// A subscription: the connection and the number that the client gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubscriptionKey {
+    /// The connection.
+    pub session: SessionId,
+    /// The client's number.
+    pub number: u32,
+}
+
+/// A message id: a ULID when the broker makes it, the client's 16 bytes otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub [u8; 16]);
+
+impl MessageId {
+    /// A ULID of admission time, shard, queue and admission counter. Unique without randomness: the counter rises within a millisecond
+    /// and the logical clock never goes back.
+    #[must_use]
+    pub fn ulid(now: Millis, shard: u16, queue: QueueId, counter: u32) -> MessageId {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&now.to_be_bytes()[2..]);
+        bytes[6..8].copy_from_slice(&shard.to_be_bytes());
+        bytes[8..12].copy_from_slice(&queue.0.to_be_bytes());
+        bytes[12..].copy_from_slice(&counter.to_be_bytes());
+        MessageId(bytes)
+    }
+}
+
+impl fmt::Display for MessageId {
+    /// 26 characters of Crockford's base 32, as ULIDs are written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        let value = u128::from_be_bytes(self.0);
+        for shift in (0..26).rev() {
+            let digit = (value >> (shift * 5)) & 31;
+            let index = usize::try_from(digit).expect("five bits");
+            write!(f, "{}", char::from(ALPHABET[index]))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ulids_sort_by_time_and_print_as_26_characters() {
+        let early = MessageId::ulid(1, 0, QueueId(9), 7);
+        let late = MessageId::ulid(2, 0, QueueId(1), 0);
+        assert!(early < late);
+        assert_eq!(early.to_string().len(), 26);
+        assert!(early.to_string() < late.to_string());
+        assert_eq!(MessageId([0xff; 16]).to_string(), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+    }
+}

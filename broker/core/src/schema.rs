@@ -1,0 +1,112 @@
+//! A queue's contract as the durable state knows it: versions and the active one. What a descriptor means is none of its business.
+
+use std::sync::Arc;
+
+use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::ids::Millis;
+
+const VERSION: u8 = 1;
+
+/// One immutable version of a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaRecord {
+    /// 1, 2, 3...
+    pub version: u32,
+    /// Full name of the message type.
+    pub message_type: String,
+    /// Full name of the reply type, for CALL.
+    pub reply_type: Option<String>,
+    /// SHA-256 of the canonical form: same fingerprint, same version.
+    pub fingerprint: [u8; 32],
+    /// The descriptor files by content, in dependency order.
+    pub files: Vec<[u8; 32]>,
+    /// Source files as path and text, when given.
+    pub sources: Vec<(String, String)>,
+    /// When it was registered.
+    pub registered_at: Millis,
+    /// By which client.
+    pub registered_by: String,
+}
+
+impl SchemaRecord {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        put_varint(out, u64::from(self.version));
+        put_bytes(out, self.message_type.as_bytes());
+        put_bytes(out, self.reply_type.as_deref().unwrap_or_default().as_bytes());
+        out.extend_from_slice(&self.fingerprint);
+        put_varint(out, self.files.len() as u64);
+        for hash in &self.files {
+            out.extend_from_slice(hash);
+        }
+        put_varint(out, self.sources.len() as u64);
+        for (path, text) in &self.sources {
+            put_bytes(out, path.as_bytes());
+            put_bytes(out, text.as_bytes());
+        }
+        put_varint(out, self.registered_at);
+        put_bytes(out, self.registered_by.as_bytes());
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<SchemaRecord, DecodeError> {
+        from.version("schema record version", VERSION)?;
+        Ok(SchemaRecord {
+            version: from.u32("schema version")?,
+            message_type: from.text()?.to_owned(),
+            reply_type: Some(from.text()?.to_owned()).filter(|name| !name.is_empty()),
+            fingerprint: from.array()?,
+            files: (0..from.count("schema files")?).map(|_| from.array()).collect::<Result<_, _>>()?,
+            sources: (0..from.count("schema sources")?)
+                .map(|_| Ok((from.text()?.to_owned(), from.text()?.to_owned())))
+                .collect::<Result<_, DecodeError>>()?,
+            registered_at: from.varint()?,
+            registered_by: from.text()?.to_owned(),
+        })
+    }
+}
+
+/// A descriptor file and how many versions refer to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaFile {
+    /// The FileDescriptorProto, byte for byte as registered.
+    pub bytes: Arc<[u8]>,
+}
+
+/// All versions of one queue's contract.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schemas {
+    pub(crate) versions: Vec<Arc<SchemaRecord>>,
+    pub(crate) active: u32,
+}
+
+impl Schemas {
+    /// The versions, oldest first; version n is at n - 1.
+    #[must_use]
+    pub fn versions(&self) -> &[Arc<SchemaRecord>] {
+        &self.versions
+    }
+
+    /// A version by number.
+    #[must_use]
+    pub fn version(&self, number: u32) -> Option<&Arc<SchemaRecord>> {
+        self.versions.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// The version of a fingerprint.
+    #[must_use]
+    pub fn by_fingerprint(&self, fingerprint: &[u8; 32]) -> Option<&Arc<SchemaRecord>> {
+        self.versions.iter().find(|record| record.fingerprint == *fingerprint)
+    }
+
+    /// The active version, if the queue has a contract.
+    #[must_use]
+    pub fn active(&self) -> Option<&Arc<SchemaRecord>> {
+        self.version(self.active)
+    }
+
+    /// The number that the next version gets.
+    #[must_use]
+    pub fn next_version(&self) -> u32 {
+        u32::try_from(self.versions.len()).expect("fewer than 2^32 versions") + 1
+    }
+}

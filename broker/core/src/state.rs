@@ -1,0 +1,406 @@
+//! The durable machine: queues, groups, contracts. It changes only by [`State::apply`].
+//!
+//! It knows nothing of leases, connections or files. What changed since the last checkpoint is taken with [`State::take_changes`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::entry::{Applied, AttemptEnded, Body, Cause, Entry, Publish, Settle};
+use crate::group::{Attempt, Group};
+use crate::ids::{GroupId, Millis, QueueId, Seq};
+use crate::interval::IntervalSet;
+use crate::messages::{CHUNK, Facts};
+use crate::options::{Mode, QueueOptions};
+use crate::queue::{Queue, Remembered};
+use crate::row::{self, RowChange};
+use crate::schema::{SchemaFile, SchemaRecord};
+
+/// Everything durable of one shard.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub(crate) clock: Millis,
+    pub(crate) epoch: u64,
+    pub(crate) next_queue: u32,
+    pub(crate) next_group: u32,
+    /// Messages ever admitted; the counter of ULIDs.
+    pub(crate) admitted: u64,
+    pub(crate) queues: FxHashMap<QueueId, Queue>,
+    pub(crate) names: BTreeMap<Arc<str>, QueueId>,
+    pub(crate) files: BTreeMap<[u8; 32], SchemaFile>,
+    dirty: Dirty,
+}
+
+/// What the next checkpoint must write.
+#[derive(Debug, Clone, Default)]
+struct Dirty {
+    queues: BTreeSet<QueueId>,
+    groups: BTreeSet<(QueueId, GroupId)>,
+    chunks: BTreeSet<(QueueId, u64)>,
+    dedup: Vec<(QueueId, Arc<str>)>,
+    schemas: BTreeSet<(QueueId, u32)>,
+    files: BTreeSet<[u8; 32]>,
+    removed: BTreeMap<QueueId, IntervalSet>,
+    dropped: Vec<QueueId>,
+}
+
+/// What changed since the last call: the rows to write and the messages that are gone.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Rows of the store.
+    pub rows: Vec<RowChange>,
+    /// Messages that were removed, by queue.
+    pub removed: Vec<(QueueId, Range<Seq>)>,
+    /// Queues that are gone, with all that they held.
+    pub dropped: Vec<QueueId>,
+}
+
+impl State {
+    /// The last recorded time.
+    #[must_use]
+    pub fn clock(&self) -> Millis {
+        self.clock
+    }
+
+    /// The current epoch; 0 before the first start.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Messages ever admitted.
+    #[must_use]
+    pub fn admitted(&self) -> u64 {
+        self.admitted
+    }
+
+    /// A queue by number.
+    #[must_use]
+    pub fn queue(&self, id: QueueId) -> Option<&Queue> {
+        self.queues.get(&id)
+    }
+
+    /// A queue by name.
+    #[must_use]
+    pub fn queue_named(&self, name: &str) -> Option<&Queue> {
+        self.queues.get(self.names.get(name)?)
+    }
+
+    /// All queues in the order of their names.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.names.values().map(|id| &self.queues[id])
+    }
+
+    /// A descriptor file by content.
+    #[must_use]
+    pub fn schema_file(&self, hash: &[u8; 32]) -> Option<&SchemaFile> {
+        self.files.get(hash)
+    }
+
+    /// The entry that creates a queue.
+    #[must_use]
+    pub fn create_queue(&self, name: &str, options: QueueOptions) -> Body {
+        Body::QueueCreated { queue: QueueId(self.next_queue), name: name.to_owned(), options }
+    }
+
+    /// The entry that creates a group which starts at `floor`.
+    #[must_use]
+    pub fn create_group(&self, queue: QueueId, name: &str, floor: Seq) -> Body {
+        Body::GroupCreated { queue, group: GroupId(self.next_group), name: name.to_owned(), floor }
+    }
+
+    /// Applies one durable entry. Same state and same entry give the same state, on every replica; `now` travels in the entry.
+    ///
+    /// What was admitted may meet what another entry of the same batch did before it: an entry for a queue or group that is gone changes
+    /// nothing, a name that is taken stays whose it is, and a number that is taken becomes the next free one. `Applied` tells.
+    pub fn apply(&mut self, entry: Entry) -> Applied {
+        self.clock = self.clock.max(entry.now);
+        let now = self.clock;
+        match entry.body {
+            Body::Epoch { epoch } => {
+                self.epoch = self.epoch.max(epoch);
+                Applied::Nothing
+            }
+            Body::Publish(publish) => self.publish(now, publish),
+            Body::Settle(settle) => self.settle(settle),
+            Body::AttemptEnded(attempt) => self.attempt_ended(attempt),
+            Body::Floor { queue, to } => self.floor(queue, to),
+            Body::QueueCreated { queue, name, options } => self.queue_created(now, queue, &name, options),
+            Body::QueueUpdated { queue, options } => self.queue_updated(queue, options),
+            Body::QueueDeleted { queue } => self.queue_deleted(queue),
+            Body::GroupCreated { queue, group, name, floor } => self.group_created(queue, group, name, floor),
+            Body::GroupDeleted { queue, group } => self.group_deleted(queue, group),
+            Body::SchemaFile { hash, bytes } => {
+                self.files.entry(hash).or_insert_with(|| SchemaFile { bytes: bytes.into() });
+                self.dirty.files.insert(hash);
+                Applied::Nothing
+            }
+            Body::SchemaVersion { queue, record } => self.schema_version(queue, record),
+            Body::SchemaActive { queue, version } => self.schema_active(queue, version),
+        }
+    }
+
+    fn publish(&mut self, now: Millis, publish: Publish) -> Applied {
+        let id = publish.queue;
+        self.admitted += publish.items.len() as u64;
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let first = queue.next_seq;
+        for item in &publish.items {
+            let seq = queue.next_seq;
+            queue.messages.push(seq, Facts { size: item.size, key: item.key, at: now });
+            queue.next_seq += 1;
+            if let Some(dedup) = &item.dedup {
+                let until = now.saturating_add(queue.options.dedup_window_ms);
+                queue.dedup.record(&dedup.0, Remembered { id: dedup.1, seq, until });
+                self.dirty.dedup.push((id, dedup.0.as_str().into()));
+            }
+        }
+        if !queue.dedup.is_empty() {
+            self.dirty.dedup.extend(queue.dedup.forget(now).into_iter().map(|key| (id, key)));
+        }
+        self.dirty.queues.insert(id);
+        if queue.next_seq > first {
+            for chunk in first / CHUNK..=(queue.next_seq - 1) / CHUNK {
+                self.dirty.chunks.insert((id, chunk));
+            }
+        }
+        let count = u32::try_from(publish.items.len()).expect("an entry is bounded");
+        Applied::Published { queue: id, first, count }
+    }
+
+    fn settle(&mut self, settle: Settle) -> Applied {
+        let Some(queue) = self.queues.get_mut(&settle.queue) else { return Applied::Nothing };
+        let Some(group) = queue.groups.get_mut(&settle.group) else { return Applied::Nothing };
+        self.dirty.groups.insert((settle.queue, settle.group));
+        let mut removal = Removal::new(settle.queue);
+        let alone = queue.group_names.len() == 1 && queue.options.mode == Mode::Queue;
+        for &seq in &settle.seqs {
+            if group.settle(seq) && alone && queue.messages.remove(seq) {
+                removal.push(seq, &mut self.dirty);
+            }
+        }
+        removal.flush(&mut self.dirty);
+        if !alone {
+            self.remove_settled(settle.queue, settle.seqs.iter().copied());
+        }
+        Applied::Settled(settle)
+    }
+
+    /// Removes those of `seqs` that every group of the queue has settled.
+    fn remove_settled(&mut self, id: QueueId, seqs: impl Iterator<Item = Seq>) {
+        let queue = self.queues.get_mut(&id).expect("the caller has just used it");
+        if queue.options.mode == Mode::Stream || queue.groups.is_empty() {
+            return;
+        }
+        let mut removal = Removal::new(id);
+        for seq in seqs {
+            if queue.groups.values().all(|group| group.is_settled(seq)) && queue.messages.remove(seq) {
+                removal.push(seq, &mut self.dirty);
+            }
+        }
+        removal.flush(&mut self.dirty);
+    }
+
+    fn attempt_ended(&mut self, attempt: AttemptEnded) -> Applied {
+        let Some(queue) = self.queues.get_mut(&attempt.queue) else { return Applied::Nothing };
+        let Some(group) = queue.groups.get_mut(&attempt.group) else { return Applied::Nothing };
+        for ended in &attempt.ended {
+            if group.is_settled(ended.seq) {
+                continue;
+            }
+            let suspect = ended.cause != Cause::Nack || group.attempts.get(&ended.seq).is_some_and(|before| before.suspect);
+            group.attempts.insert(ended.seq, Attempt { ended: ended.attempts, not_before: ended.not_before, suspect });
+        }
+        self.dirty.groups.insert((attempt.queue, attempt.group));
+        Applied::AttemptEnded(attempt)
+    }
+
+    fn floor(&mut self, id: QueueId, to: Seq) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let to = to.min(queue.next_seq);
+        for group in queue.groups.values_mut() {
+            group.raise_floor(to);
+            self.dirty.groups.insert((id, group.id));
+        }
+        let before = queue.messages.count();
+        let mut removal = Removal::new(id);
+        while let Some(seq) = queue.messages.next_at(0).filter(|seq| *seq < to) {
+            queue.messages.remove(seq);
+            removal.push(seq, &mut self.dirty);
+        }
+        removal.flush(&mut self.dirty);
+        Applied::Floored { queue: id, to, messages: before - queue.messages.count() }
+    }
+
+    fn queue_created(&mut self, now: Millis, id: QueueId, name: &str, options: QueueOptions) -> Applied {
+        if let Some(existing) = self.names.get(name) {
+            return Applied::Queue(*existing);
+        }
+        let id = QueueId(id.0.max(self.next_queue));
+        self.next_queue = id.0 + 1;
+        let name: Arc<str> = name.into();
+        self.names.insert(Arc::clone(&name), id);
+        self.queues.insert(id, Queue::new(id, name, options, now));
+        self.dirty.queues.insert(id);
+        Applied::Queue(id)
+    }
+
+    fn queue_updated(&mut self, id: QueueId, options: QueueOptions) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.options = options;
+        self.dirty.queues.insert(id);
+        Applied::Queue(id)
+    }
+
+    fn queue_deleted(&mut self, id: QueueId) -> Applied {
+        let Some(queue) = self.queues.remove(&id) else { return Applied::Nothing };
+        self.names.remove(&queue.name);
+        let dirty = &mut self.dirty;
+        dirty.queues.remove(&id);
+        dirty.groups.retain(|(queue, _)| *queue != id);
+        dirty.chunks.retain(|(queue, _)| *queue != id);
+        dirty.schemas.retain(|(queue, _)| *queue != id);
+        dirty.dedup.retain(|(queue, _)| *queue != id);
+        dirty.removed.remove(&id);
+        dirty.dropped.push(id);
+        let orphaned: Vec<_> = queue.schemas.versions.iter().flat_map(|record| record.files.iter().copied()).collect();
+        for hash in orphaned {
+            if !self.queues_use_file(&hash) && self.files.remove(&hash).is_some() {
+                self.dirty.files.insert(hash);
+            }
+        }
+        Applied::Queue(id)
+    }
+
+    fn queues_use_file(&self, hash: &[u8; 32]) -> bool {
+        self.queues().any(|queue| queue.schemas.versions.iter().any(|record| record.files.contains(hash)))
+    }
+
+    fn group_created(&mut self, id: QueueId, group: GroupId, name: String, floor: Seq) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        if let Some(existing) = queue.group_names.get(&name) {
+            return Applied::Group(id, *existing);
+        }
+        let group = GroupId(group.0.max(self.next_group));
+        self.next_group = group.0 + 1;
+        queue.group_names.insert(name.clone(), group);
+        let mut new = Group::new(group, name, floor.min(queue.next_seq));
+        // What others settled is gone; for this group it counts as settled, so that whatever it has not settled is stored.
+        new.raise_floor(queue.messages.next_at(new.floor).unwrap_or(queue.next_seq));
+        let mut gap = new.floor;
+        while let Some(stored) = queue.messages.next_at(gap) {
+            new.settled.insert(gap..stored);
+            gap = stored + 1;
+        }
+        if gap < queue.next_seq {
+            new.settled.insert(gap..queue.next_seq);
+        }
+        queue.groups.insert(group, new);
+        self.dirty.groups.insert((id, group));
+        Applied::Group(id, group)
+    }
+
+    fn group_deleted(&mut self, id: QueueId, group: GroupId) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let Some(gone) = queue.groups.remove(&group) else { return Applied::Nothing };
+        queue.group_names.remove(&gone.name);
+        let rest: Vec<Seq> = std::iter::successors(queue.messages.next_at(0), |seq| queue.messages.next_at(seq + 1)).collect();
+        self.dirty.groups.insert((id, group));
+        self.remove_settled(id, rest.into_iter());
+        Applied::Group(id, group)
+    }
+
+    fn schema_version(&mut self, id: QueueId, mut record: SchemaRecord) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let known = queue.schemas.by_fingerprint(&record.fingerprint).map(|known| known.version);
+        if let Some(version) = known {
+            return self.schema_active(id, version);
+        }
+        let version = queue.schemas.next_version();
+        record.version = version;
+        queue.schemas.versions.push(Arc::new(record));
+        queue.schemas.active = version;
+        self.dirty.schemas.insert((id, version));
+        self.dirty.queues.insert(id);
+        Applied::Schema(id)
+    }
+
+    fn schema_active(&mut self, id: QueueId, version: u32) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.schemas.active = version;
+        self.dirty.queues.insert(id);
+        Applied::Schema(id)
+    }
+
+    /// What changed since the last call, as rows of the store.
+    pub fn take_changes(&mut self) -> Changes {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut rows = vec![row::shard(self)];
+        rows.extend(dirty.dropped.iter().map(|id| row::dropped(*id)));
+        for id in dirty.queues {
+            rows.push(row::queue(&self.queues[&id]));
+        }
+        for (id, group) in dirty.groups {
+            rows.push(row::group(&self.queues[&id], group));
+        }
+        for (id, chunk) in dirty.chunks {
+            rows.push(row::chunk(&self.queues[&id], chunk));
+        }
+        for (id, key) in dirty.dedup {
+            rows.push(row::dedup(&self.queues[&id], &key));
+        }
+        for (id, version) in dirty.schemas {
+            rows.push(row::schema(&self.queues[&id], version));
+        }
+        for hash in dirty.files {
+            rows.push(row::file(hash, self.files.get(&hash)));
+        }
+        let removed = dirty.removed.into_iter().flat_map(|(id, set)| set.iter().map(|range| (id, range)).collect::<Vec<_>>()).collect();
+        Changes { rows, removed, dropped: dirty.dropped }
+    }
+
+    /// The invariants of docs/architecture.md, as far as the durable state can see them.
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn check_invariants(&self) {
+        assert_eq!(self.names.len(), self.queues.len(), "queues and their names differ");
+        for queue in self.queues() {
+            queue.check_invariants();
+        }
+    }
+}
+
+/// Collects removed sequences into runs, so that the common case (acks in order) costs one insertion a batch.
+struct Removal {
+    queue: QueueId,
+    run: Range<Seq>,
+}
+
+impl Removal {
+    fn new(queue: QueueId) -> Removal {
+        Removal { queue, run: 0..0 }
+    }
+
+    fn push(&mut self, seq: Seq, dirty: &mut Dirty) {
+        if seq == self.run.end && !self.run.is_empty() {
+            self.run.end += 1;
+        } else {
+            self.flush(dirty);
+            self.run = seq..seq + 1;
+        }
+    }
+
+    fn flush(&mut self, dirty: &mut Dirty) {
+        if self.run.is_empty() {
+            return;
+        }
+        for chunk in self.run.start / CHUNK..=(self.run.end - 1) / CHUNK {
+            dirty.chunks.insert((self.queue, chunk));
+        }
+        dirty.removed.entry(self.queue).or_default().insert(self.run.clone());
+        self.run = 0..0;
+    }
+}
