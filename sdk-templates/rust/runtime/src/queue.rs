@@ -274,7 +274,6 @@ impl<M> Typed<M> {
     }
 
     /// The message apart from its delivery.
-    #[must_use]
     pub fn into_parts(self) -> (M, Delivery) {
         (self.body, self.delivery)
     }
