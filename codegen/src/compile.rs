@@ -19,7 +19,7 @@ use protox::{
     file::{ChainFileResolver, GoogleFileResolver},
 };
 
-use crate::diagnostic::Diagnostic;
+use crate::{diagnostic::Diagnostic, ir::qualified};
 use include::{IncludeDirs, Sources};
 
 /// What a root file gives.
@@ -108,9 +108,11 @@ pub fn compile(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileErr
     compile_text(file, includes)
 }
 
+pub(crate) use descriptor_set::BUILT_IN;
+
 /// Whether `google/protobuf/...` of that name is built into the compiler.
 pub(crate) fn is_built_in(name: &str) -> bool {
-    descriptor_set::BUILT_IN.contains(&name)
+    BUILT_IN.contains(&name)
 }
 
 fn is_descriptor_set(file: &Path, bytes: &[u8]) -> bool {
@@ -201,13 +203,6 @@ fn collect_messages(scope: &str, message: &DescriptorProto, names: &mut Vec<Stri
     }
 }
 
-fn qualified(scope: &str, name: &str) -> String {
-    if scope.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{scope}.{name}")
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use super::CompileError;
 use crate::diagnostic::Diagnostic;
 
 /// The files that every compiler brings with it.
-pub(super) const BUILT_IN: [&str; 12] = [
+pub(crate) const BUILT_IN: [&str; 12] = [
     "google/protobuf/any.proto",
     "google/protobuf/api.proto",
     "google/protobuf/compiler/plugin.proto",
