@@ -9,9 +9,13 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
+use qwerq_broker::{Config, Durability};
+use qwerq_core::QueueOptions;
+use qwerq_core::options::SchemaMode;
+
 use crate::failure::Failure;
 use crate::output;
-use settings::{BROKER_SETTINGS, Settings, queue_default_settings};
+use settings::{BROKER_SETTINGS, DurabilityMode, Settings, queue_default_settings};
 use sources::Sources;
 
 /// The flags of `serve` that were given, as text.
@@ -68,7 +72,66 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn start(settings: Settings) -> Result<(), Failure> {
-    Err(Failure::failed(format!("no broker yet for {}", settings.data_dir.display())))
+    let config = config(settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("the system refuses threads: {error}")))?;
+    let served = runtime.block_on(qwerq_broker::serve(config, announce, stopped()));
+    // A connection may still wait for a slow peer; nothing of it matters once the broker is drained.
+    runtime.shutdown_background();
+    served.map_err(|error| chain(&error))
+}
+
+/// An error with all its causes as context.
+fn chain(error: &dyn std::error::Error) -> Failure {
+    let mut failure = Failure::failed(error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        failure = failure.context(error.to_string());
+        cause = error.source();
+    }
+    failure
+}
+
+fn announce(addresses: qwerq_broker::Addresses) {
+    tracing::info!(broker = %addresses.broker, http = %addresses.http, "ready");
+}
+
+/// Completes at SIGTERM or Ctrl-C.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        tracing::warn!("signals cannot be handled here; only a kill ends the broker");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn config(settings: Settings) -> Result<Config, Failure> {
+    let defaults = qwerq_broker::queue_options::merged(&QueueOptions::default(), &settings.queue_defaults, false);
+    Ok(Config {
+        bind: settings.bind,
+        port: settings.port,
+        http_port: settings.metrics_port,
+        data_dir: settings.data_dir,
+        schema_mode: match settings.schema_mode {
+            settings::SchemaMode::Permissive => SchemaMode::Permissive,
+            settings::SchemaMode::Strict => SchemaMode::Strict,
+        },
+        batch_interval: settings.batch_interval,
+        auth_token: settings.auth_token,
+        durability: match settings.durability {
+            DurabilityMode::Fsync => Durability::Fsync,
+            DurabilityMode::Interval => Durability::Interval(settings.fsync_interval),
+            DurabilityMode::None => Durability::None,
+        },
+        auto_create: settings.auto_create,
+        allowed_hosts: settings.allowed_hosts,
+        allowed_origins: settings.allowed_origins,
+        queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
+    })
 }
 
 fn own_variables() -> BTreeMap<String, String> {

@@ -8,6 +8,7 @@ pub mod http;
 pub mod journal;
 pub mod net;
 pub mod policies;
+pub mod queue_options;
 pub mod registry;
 mod serve;
 pub mod shard;

@@ -43,10 +43,7 @@ impl Compiled {
     /// Whether a message of that full name exists in the root file or its imports.
     #[must_use]
     pub fn has_message(&self, full_name: &str) -> bool {
-        self.messages
-            .iter()
-            .chain(&self.imported_messages)
-            .any(|name| name == full_name)
+        self.messages.iter().chain(&self.imported_messages).any(|name| name == full_name)
     }
 }
 
@@ -87,23 +84,14 @@ pub fn compile(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileErr
         CompileError(
             Diagnostic::error(format!("cannot read it: {error}"))
                 .at(file.display().to_string(), None)
-                .help(
-                    "pass the path of a .proto file, or of a descriptor set made by protoc or buf",
-                ),
+                .help("pass the path of a .proto file, or of a descriptor set made by protoc or buf"),
         )
     })?;
     if is_descriptor_set(file, &bytes) {
         let shown = file.display().to_string();
         let set = descriptor_set::complete(&bytes, &shown)?;
-        let all_files: Vec<_> = set
-            .files
-            .iter()
-            .filter(|f| !is_built_in(f.name()))
-            .map(|f| f.name().to_owned())
-            .collect();
-        return Ok(compiled(set.raw, Vec::new(), &set.files, |name| {
-            all_files.iter().any(|n| n == name)
-        }));
+        let all_files: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
+        return Ok(compiled(set.raw, Vec::new(), &set.files, |name| all_files.iter().any(|n| n == name)));
     }
     compile_text(file, includes)
 }
@@ -137,9 +125,7 @@ fn compile_text(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileEr
         return Err(CompileError(sources.explain(&error, includes, file)));
     }
     let raw = compiler.encode_file_descriptor_set();
-    let files = FileDescriptorSet::decode(raw.as_slice())
-        .expect("the compiler's own output decodes")
-        .file;
+    let files = FileDescriptorSet::decode(raw.as_slice()).expect("the compiler's own output decodes").file;
     let texts = sources.take_texts();
     Ok(compiled(raw, texts, &files, |name| name == root))
 }
@@ -153,11 +139,7 @@ fn compiled(
     let (mut messages, mut imported_messages, mut services) = (Vec::new(), Vec::new(), Vec::new());
     for file in files {
         let root = is_root(file.name());
-        let names = if root {
-            &mut messages
-        } else {
-            &mut imported_messages
-        };
+        let names = if root { &mut messages } else { &mut imported_messages };
         for message in &file.message_type {
             collect_messages(file.package(), message, names);
         }
@@ -179,21 +161,11 @@ fn compiled(
             }));
         }
     }
-    Compiled {
-        descriptor_set,
-        sources,
-        messages,
-        imported_messages,
-        services,
-    }
+    Compiled { descriptor_set, sources, messages, imported_messages, services }
 }
 
 fn collect_messages(scope: &str, message: &DescriptorProto, names: &mut Vec<String>) {
-    if message
-        .options
-        .as_ref()
-        .is_some_and(|options| options.map_entry())
-    {
+    if message.options.as_ref().is_some_and(|options| options.map_entry()) {
         return;
     }
     let name = qualified(scope, message.name());
@@ -202,7 +174,6 @@ fn collect_messages(scope: &str, message: &DescriptorProto, names: &mut Vec<Stri
         collect_messages(&name, nested, names);
     }
 }
-
 
 #[cfg(test)]
 mod tests;

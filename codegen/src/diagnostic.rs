@@ -49,34 +49,19 @@ impl Diagnostic {
     /// An error without a place or a next step yet.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            severity: Severity::Error,
-            place: None,
-            message: message.into(),
-            help: None,
-        }
+        Diagnostic { severity: Severity::Error, place: None, message: message.into(), help: None }
     }
 
     /// A warning without a place or a next step yet.
     #[must_use]
     pub fn warning(message: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            severity: Severity::Warning,
-            ..Diagnostic::error(message)
-        }
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(message) }
     }
 
     /// The same finding, placed in a file, at a 1-based line and column if they are known.
     #[must_use]
-    pub fn at(
-        mut self,
-        file: impl Into<String>,
-        line_column: Option<(usize, usize)>,
-    ) -> Diagnostic {
-        self.place = Some(Place {
-            file: file.into(),
-            line_column,
-        });
+    pub fn at(mut self, file: impl Into<String>, line_column: Option<(usize, usize)>) -> Diagnostic {
+        self.place = Some(Place { file: file.into(), line_column });
         self
     }
 

@@ -173,9 +173,7 @@ fn read_config(dir: &Path) -> Result<(Config, String), Diagnostics> {
 
 /// All .proto files, sorted; hidden folders and those of package managers and builds are left out.
 fn find_protos(dir: &Path, protos: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
-    let fail = |error: std::io::Error| {
-        Diagnostic::error(format!("cannot read the folder: {error}")).at(dir.display().to_string(), None)
-    };
+    let fail = |error: std::io::Error| Diagnostic::error(format!("cannot read the folder: {error}")).at(dir.display().to_string(), None);
     let mut entries = fs::read_dir(dir).map_err(fail)?.collect::<Result<Vec<_>, _>>().map_err(fail)?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {

@@ -91,11 +91,8 @@ fn check_queue_names(sorted: &[&ContractSource], diagnostics: &mut Diagnostics) 
         }
         if let Some(other) = seen.insert(&contract.queue, contract.version) {
             diagnostics.push(
-                Diagnostic::error(format!(
-                    "queue {} has two contracts, version {other} and version {}",
-                    contract.queue, contract.version
-                ))
-                .help("a queue has one active contract; name each queue once"),
+                Diagnostic::error(format!("queue {} has two contracts, version {other} and version {}", contract.queue, contract.version))
+                    .help("a queue has one active contract; name each queue once"),
             );
         }
     }

@@ -19,9 +19,8 @@ pub(crate) fn member_words(queues: &[&str], reserved: &[&str], diagnostics: &mut
     for (queue, wish) in queues.iter().zip(&wishes) {
         let mut name = wish.clone();
         if let Some(owner) = taken.get(&key(wish)) {
-            let free = |candidate: &String| {
-                !taken.contains_key(&key(candidate)) && !wishes.iter().any(|other| key(other) == key(candidate))
-            };
+            let free =
+                |candidate: &String| !taken.contains_key(&key(candidate)) && !wishes.iter().any(|other| key(other) == key(candidate));
             let candidates = std::iter::once(format!("{wish}_queue")).chain((2..).map(|n| format!("{wish}_queue_{n}")));
             name = candidates.into_iter().find(free).expect("the counter is endless");
             let message = format!("queue {queue} is emitted as `{name}`, because {owner}");

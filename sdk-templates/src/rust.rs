@@ -59,29 +59,35 @@ impl ClientsFile {
     }
 }
 
-/// One queue's client.
+/// One queue's client. Texts that may be broken are lists of lines, indented relative to where they stand.
 #[derive(Debug)]
 pub struct QueueMember {
-    /// The member's identifier, `orders_created`.
-    pub method: String,
+    /// What the member gives, in one line.
+    pub doc: String,
+    /// `pub fn orders(&self) -> ... {`.
+    pub signature: Vec<String>,
+    /// The expression that opens the handle.
+    pub body: Vec<String>,
     /// The contract type's identifier, `OrdersCreated`.
     pub contract: String,
     /// The queue's name.
     pub queue: String,
+    /// `const QUEUE: ...;`.
+    pub queue_constant: Vec<String>,
+    /// `const MESSAGE_TYPE: ...;`.
+    pub message_type_constant: Vec<String>,
+    /// `type Message = ...;`.
+    pub message: Vec<String>,
     /// The contract's version; 0 is not known.
     pub version: u32,
     /// The fingerprint's bytes in rows; no rows where it is not known.
     pub fingerprint: Vec<String>,
-    /// The message's full protobuf name.
-    pub message_type: String,
-    /// The message's Rust path from the module of the clients.
-    pub message: String,
-    /// The same from the module of the contracts.
-    pub contract_message: String,
     /// The reply's full protobuf name; empty where the queue answers no call.
     pub reply_type: String,
-    /// The reply's Rust path from the module of the contracts.
-    pub contract_reply: String,
+    /// `const REPLY_TYPE: ...;`.
+    pub reply_type_constant: Vec<String>,
+    /// `type Reply = ...;`.
+    pub reply: Vec<String>,
 }
 
 /// Templates may end in any number of line ends; files end in one.

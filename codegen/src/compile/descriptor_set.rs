@@ -36,9 +36,7 @@ pub(super) struct CompleteSet {
 
 /// Decodes `bytes` and puts missing well-known files in front. `shown` is the file's path, for errors.
 pub(super) fn complete(bytes: &[u8], shown: &str) -> Result<CompleteSet, CompileError> {
-    let refuse = |message: String, help: &str| {
-        CompileError(Diagnostic::error(message).at(shown, None).help(help))
-    };
+    let refuse = |message: String, help: &str| CompileError(Diagnostic::error(message).at(shown, None).help(help));
     let set = FileDescriptorSet::decode(bytes).map_err(|error| {
         refuse(
             format!("this is not a FileDescriptorSet: {error}"),
@@ -46,16 +44,10 @@ pub(super) fn complete(bytes: &[u8], shown: &str) -> Result<CompleteSet, Compile
         )
     })?;
     if set.file.is_empty() {
-        return Err(refuse(
-            "the descriptor set holds no file".to_owned(),
-            "was the right file passed?",
-        ));
+        return Err(refuse("the descriptor set holds no file".to_owned(), "was the right file passed?"));
     }
     for file in &set.file {
-        if !matches!(
-            file.syntax.as_deref(),
-            None | Some("" | "proto2" | "proto3" | "editions")
-        ) {
+        if !matches!(file.syntax.as_deref(), None | Some("" | "proto2" | "proto3" | "editions")) {
             return Err(refuse(
                 format!("{}: unknown syntax {:?}", file.name(), file.syntax()),
                 "known are proto2, proto3 and editions; a newer qwer-q may know more",
@@ -68,12 +60,8 @@ pub(super) fn complete(bytes: &[u8], shown: &str) -> Result<CompleteSet, Compile
     let pool = DescriptorPool::global();
     for name in BUILT_IN {
         if missing.remove(name) {
-            let file = pool
-                .get_file_by_name(name)
-                .expect("prost-reflect carries the well-known files");
-            let one = FileDescriptorSet {
-                file: vec![file.file_descriptor_proto().clone()],
-            };
+            let file = pool.get_file_by_name(name).expect("prost-reflect carries the well-known files");
+            let one = FileDescriptorSet { file: vec![file.file_descriptor_proto().clone()] };
             // A concatenation of two sets is one set: `file` is a repeated field.
             raw.extend(one.encode_to_vec());
             files.extend(one.file);
@@ -92,27 +80,14 @@ pub(super) fn complete(bytes: &[u8], shown: &str) -> Result<CompleteSet, Compile
 
 fn missing_imports(files: &[FileDescriptorProto]) -> BTreeSet<String> {
     let present: BTreeSet<&str> = files.iter().map(FileDescriptorProto::name).collect();
-    let mut missing: BTreeSet<String> = files
-        .iter()
-        .flat_map(|file| &file.dependency)
-        .filter(|name| !present.contains(name.as_str()))
-        .cloned()
-        .collect();
+    let mut missing: BTreeSet<String> =
+        files.iter().flat_map(|file| &file.dependency).filter(|name| !present.contains(name.as_str())).cloned().collect();
     // The built-in files that import another one.
-    if missing.contains("google/protobuf/api.proto")
-        || missing.contains("google/protobuf/type.proto")
-    {
-        let needed =
-            ["any", "source_context", "type"].map(|name| format!("google/protobuf/{name}.proto"));
-        missing.extend(
-            needed
-                .into_iter()
-                .filter(|name| !present.contains(name.as_str())),
-        );
+    if missing.contains("google/protobuf/api.proto") || missing.contains("google/protobuf/type.proto") {
+        let needed = ["any", "source_context", "type"].map(|name| format!("google/protobuf/{name}.proto"));
+        missing.extend(needed.into_iter().filter(|name| !present.contains(name.as_str())));
     }
-    if missing.contains("google/protobuf/compiler/plugin.proto")
-        && !present.contains("google/protobuf/descriptor.proto")
-    {
+    if missing.contains("google/protobuf/compiler/plugin.proto") && !present.contains("google/protobuf/descriptor.proto") {
         missing.insert("google/protobuf/descriptor.proto".to_owned());
     }
     missing

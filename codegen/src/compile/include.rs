@@ -27,35 +27,20 @@ pub(super) struct IncludeDirs {
 
 impl IncludeDirs {
     /// Finds the name by which imports would call `file`: relative to the first of `includes` that holds it, else its bare file name.
-    pub(super) fn new(
-        file: &Path,
-        includes: &[PathBuf],
-        sources: Sources,
-    ) -> Result<IncludeDirs, CompileError> {
+    pub(super) fn new(file: &Path, includes: &[PathBuf], sources: Sources) -> Result<IncludeDirs, CompileError> {
         let own = match file.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let bare = file
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
+        let bare = file.file_name().map(|name| name.to_string_lossy().into_owned());
         let root_name = includes
             .iter()
             .find_map(|dir| name_in(dir, file))
             .or(bare)
-            .ok_or_else(|| {
-                CompileError(
-                    Diagnostic::error("this is not the path of a file")
-                        .at(file.display().to_string(), None),
-                )
-            })?;
+            .ok_or_else(|| CompileError(Diagnostic::error("this is not the path of a file").at(file.display().to_string(), None)))?;
         let mut dirs = includes.to_vec();
         dirs.push(own);
-        Ok(IncludeDirs {
-            dirs,
-            root_name,
-            sources,
-        })
+        Ok(IncludeDirs { dirs, root_name, sources })
     }
 
     pub(super) fn root_name(&self) -> &str {
@@ -71,10 +56,7 @@ impl FileResolver for IncludeDirs {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
-                    return Err(self.sources.fail(
-                        Diagnostic::error(format!("cannot read it: {error}"))
-                            .at(shown(&path), None),
-                    ));
+                    return Err(self.sources.fail(Diagnostic::error(format!("cannot read it: {error}")).at(shown(&path), None)));
                 }
             };
             let text = String::from_utf8(bytes).map_err(|error| {
@@ -89,11 +71,9 @@ impl FileResolver for IncludeDirs {
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             if let Some((offset, edition)) = edition_of(text) {
                 return Err(self.sources.fail(
-                    Diagnostic::error(format!(
-                        "`edition = \"{edition}\"` text cannot be compiled here"
-                    ))
-                    .at(shown(&path), Some(line_column(&text.as_bytes()[..offset])))
-                    .help(EDITIONS_HELP),
+                    Diagnostic::error(format!("`edition = \"{edition}\"` text cannot be compiled here"))
+                        .at(shown(&path), Some(line_column(&text.as_bytes()[..offset])))
+                        .help(EDITIONS_HELP),
                 ));
             }
             self.sources.note(name, &path, text);
@@ -122,11 +102,7 @@ struct SourceText {
 
 impl Sources {
     fn note(&self, name: &str, path: &Path, text: &str) {
-        let file = SourceText {
-            name: name.to_owned(),
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
+        let file = SourceText { name: name.to_owned(), path: path.to_owned(), text: text.to_owned() };
         self.0.borrow_mut().files.push(file);
     }
 
@@ -138,24 +114,13 @@ impl Sources {
 
     /// Names and texts, sorted by name.
     pub(super) fn take_texts(&self) -> Vec<(String, String)> {
-        let mut texts: Vec<_> = self
-            .0
-            .borrow_mut()
-            .files
-            .drain(..)
-            .map(|file| (file.name, file.text))
-            .collect();
+        let mut texts: Vec<_> = self.0.borrow_mut().files.drain(..).map(|file| (file.name, file.text)).collect();
         texts.sort();
         texts
     }
 
     /// protox's error with the place as a path that the reader can open, and what to do.
-    pub(super) fn explain(
-        &self,
-        error: &protox::Error,
-        includes: &[PathBuf],
-        root: &Path,
-    ) -> Diagnostic {
+    pub(super) fn explain(&self, error: &protox::Error, includes: &[PathBuf], root: &Path) -> Diagnostic {
         let mut read = self.0.borrow_mut();
         if let Some(failure) = read.failure.take() {
             return failure;
@@ -163,17 +128,12 @@ impl Sources {
         // Only the Debug text carries the place: `name:line:column: message`.
         let text = format!("{error:?}");
         let file = error.file().map(str::to_owned);
-        let path = file
-            .as_ref()
-            .and_then(|name| read.files.iter().find(|f| f.name == *name))
-            .map(|f| shown(&f.path));
+        let path = file.as_ref().and_then(|name| read.files.iter().find(|f| f.name == *name)).map(|f| shown(&f.path));
         let placed = file.as_deref().and_then(|name| split_place(&text, name));
         let (line_column, message) = placed.unwrap_or((None, &text));
         let diagnostic = match (&path, &file) {
             (Some(path), _) => Diagnostic::error(message).at(path, line_column),
-            (None, Some(name)) if !error.is_file_not_found() => {
-                Diagnostic::error(message).at(name, line_column)
-            }
+            (None, Some(name)) if !error.is_file_not_found() => Diagnostic::error(message).at(name, line_column),
             _ => Diagnostic::error(message).at(shown(root), None),
         };
         if error.is_file_not_found() {
@@ -191,10 +151,7 @@ impl Sources {
 fn split_place<'a>(text: &'a str, name: &str) -> Option<(Option<(usize, usize)>, &'a str)> {
     let rest = text.strip_prefix(name)?.strip_prefix(':')?;
     let (place, message) = rest.split_once(": ").unwrap_or(("", rest.trim_start()));
-    match place
-        .split_once(':')
-        .map(|(line, column)| (line.parse().ok(), column.parse().ok()))
-    {
+    match place.split_once(':').map(|(line, column)| (line.parse().ok(), column.parse().ok())) {
         Some((Some(line), Some(column))) => Some((Some((line, column)), message)),
         _ => Some((None, rest.trim_start())),
     }
@@ -203,14 +160,8 @@ fn split_place<'a>(text: &'a str, name: &str) -> Option<(Option<(usize, usize)>,
 /// Names the folder that would make the import work, if an ancestor of the root file is one.
 fn import_help(missing: &str, includes: &[PathBuf], root: &Path) -> String {
     let absolute = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    if let Some(dir) = absolute
-        .ancestors()
-        .skip(1)
-        .find(|dir| !missing.is_empty() && dir.join(missing).is_file())
-    {
-        let relative = std::env::current_dir()
-            .ok()
-            .and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_owned));
+    if let Some(dir) = absolute.ancestors().skip(1).find(|dir| !missing.is_empty() && dir.join(missing).is_file()) {
+        let relative = std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_owned));
         let dir = match relative {
             Some(relative) if relative.as_os_str().is_empty() => PathBuf::from("."),
             Some(relative) => relative,
@@ -218,18 +169,9 @@ fn import_help(missing: &str, includes: &[PathBuf], root: &Path) -> String {
         };
         return format!("{} holds it: add `-I {}`", dir.display(), dir.display());
     }
-    let searched: Vec<String> = includes
-        .iter()
-        .map(|dir| dir.display().to_string())
-        .collect();
-    let searched = if searched.is_empty() {
-        String::new()
-    } else {
-        format!("{}, ", searched.join(", "))
-    };
-    format!(
-        "searched in {searched}the file's own folder; pass the folder that imports are relative to with `-I DIR`"
-    )
+    let searched: Vec<String> = includes.iter().map(|dir| dir.display().to_string()).collect();
+    let searched = if searched.is_empty() { String::new() } else { format!("{}, ", searched.join(", ")) };
+    format!("searched in {searched}the file's own folder; pass the folder that imports are relative to with `-I DIR`")
 }
 
 fn message_help(message: &str) -> Option<&'static str> {
@@ -237,45 +179,23 @@ fn message_help(message: &str) -> Option<&'static str> {
         return Some("move what both files need into a third file that both import");
     }
     if message.contains("is not defined") {
-        return Some(
-            "check the spelling and the package, and that the file which defines it is imported",
-        );
+        return Some("check the spelling and the package, and that the file which defines it is imported");
     }
     if message.contains("but found '-'") || message.contains("is not supported") {
-        return Some(
-            "if protoc accepts this file, pass the descriptor set that `protoc --include_imports --descriptor_set_out` writes",
-        );
+        return Some("if protoc accepts this file, pass the descriptor set that `protoc --include_imports --descriptor_set_out` writes");
     }
     None
 }
 
 /// The name of `file` relative to `dir`, as imports write it, compared as written first and then with links resolved.
 fn name_in(dir: &Path, file: &Path) -> Option<String> {
-    let lexical = |path: &Path| {
-        path.components()
-            .filter(|c| *c != Component::CurDir)
-            .collect::<PathBuf>()
-    };
+    let lexical = |path: &Path| path.components().filter(|c| *c != Component::CurDir).collect::<PathBuf>();
     let relative = match lexical(file).strip_prefix(lexical(dir)) {
-        Ok(relative)
-            if !relative.components().any(|c| c == Component::ParentDir)
-                && relative.is_relative() =>
-        {
-            relative.to_owned()
-        }
-        _ => fs::canonicalize(file)
-            .ok()?
-            .strip_prefix(fs::canonicalize(dir).ok()?)
-            .ok()?
-            .to_owned(),
+        Ok(relative) if !relative.components().any(|c| c == Component::ParentDir) && relative.is_relative() => relative.to_owned(),
+        _ => fs::canonicalize(file).ok()?.strip_prefix(fs::canonicalize(dir).ok()?).ok()?.to_owned(),
     };
-    let parts: Option<Vec<&str>> = relative
-        .components()
-        .map(|c| c.as_os_str().to_str())
-        .collect();
-    parts
-        .map(|parts| parts.join("/"))
-        .filter(|name| !name.is_empty())
+    let parts: Option<Vec<&str>> = relative.components().map(|c| c.as_os_str().to_str()).collect();
+    parts.map(|parts| parts.join("/")).filter(|name| !name.is_empty())
 }
 
 /// Where an `edition = "..."` declaration stands, when it is the file's first statement, and which edition it names.
@@ -293,11 +213,7 @@ fn edition_of(text: &str) -> Option<(usize, &str)> {
             break;
         }
     }
-    let value = rest
-        .strip_prefix("edition")?
-        .trim_start()
-        .strip_prefix('=')?
-        .trim_start();
+    let value = rest.strip_prefix("edition")?.trim_start().strip_prefix('=')?.trim_start();
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let edition = value[1..].split(quote).next()?;
     Some((text.len() - rest.len(), edition))
@@ -306,14 +222,8 @@ fn edition_of(text: &str) -> Option<(usize, &str)> {
 /// 1-based line and column of the end of `before`.
 fn line_column(before: &[u8]) -> (usize, usize) {
     let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-    let start = before
-        .iter()
-        .rposition(|b| *b == b'\n')
-        .map_or(0, |at| at + 1);
-    (
-        line,
-        String::from_utf8_lossy(&before[start..]).chars().count() + 1,
-    )
+    let start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
 }
 
 fn shown(path: &Path) -> String {

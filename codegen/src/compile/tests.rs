@@ -23,10 +23,7 @@ fn outcome(dir: &TempDir, root: &str, includes: &[&str]) -> String {
         Ok(compiled) => format!("ok: {}", compiled.messages.join(" ")),
         Err(error) => {
             let real = fs::canonicalize(dir.path()).expect("the folder exists");
-            error
-                .to_string()
-                .replace(&format!("{}/", dir.path().display()), "")
-                .replace(&format!("{}", real.display()), "DIR")
+            error.to_string().replace(&format!("{}/", dir.path().display()), "").replace(&format!("{}", real.display()), "DIR")
         }
     }
 }
@@ -38,84 +35,33 @@ fn imports_are_found_by_include_then_beside_the_file() {
             "protos/shop/v1/order.proto",
             "syntax = \"proto3\"; package shop.v1; import \"shop/v1/money.proto\"; import \"google/protobuf/timestamp.proto\"; message Order { Money total = 1; map<string, Money> by = 2; google.protobuf.Timestamp at = 3; message Line {} }",
         ),
-        (
-            "protos/shop/v1/money.proto",
-            "syntax = \"proto3\"; package shop.v1; message Money { int64 units = 1; }",
-        ),
-        (
-            "beside.proto",
-            "syntax = \"proto3\"; import \"other.proto\"; message B { Other o = 1; }",
-        ),
-        (
-            "other.proto",
-            "\u{feff}syntax = \"proto3\"; message Other {}",
-        ),
+        ("protos/shop/v1/money.proto", "syntax = \"proto3\"; package shop.v1; message Money { int64 units = 1; }"),
+        ("beside.proto", "syntax = \"proto3\"; import \"other.proto\"; message B { Other o = 1; }"),
+        ("other.proto", "\u{feff}syntax = \"proto3\"; message Other {}"),
     ]);
-    assert_eq!(
-        outcome(&dir, "protos/shop/v1/order.proto", &["protos"]),
-        "ok: shop.v1.Order shop.v1.Order.Line"
-    );
+    assert_eq!(outcome(&dir, "protos/shop/v1/order.proto", &["protos"]), "ok: shop.v1.Order shop.v1.Order.Line");
     assert_eq!(outcome(&dir, "beside.proto", &[]), "ok: B");
     assert_eq!(outcome(&dir, "beside.proto", &["protos"]), "ok: B");
-    let compiled = compile(
-        &dir.path().join("protos/shop/v1/order.proto"),
-        &[dir.path().join("protos")],
-    )
-    .expect("compiles");
+    let compiled = compile(&dir.path().join("protos/shop/v1/order.proto"), &[dir.path().join("protos")]).expect("compiles");
     assert!(compiled.has_message("google.protobuf.Timestamp"));
-    let names: Vec<_> = compiled
-        .sources
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let names: Vec<_> = compiled.sources.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["shop/v1/money.proto", "shop/v1/order.proto"]);
 }
 
 #[test]
 fn errors_name_file_line_column_and_the_next_step() {
     let dir = folder(&[
-        (
-            "shop/v1/order.proto",
-            "syntax = \"proto3\";\npackage shop.v1;\nimport \"shop/v1/money.proto\";\n",
-        ),
-        (
-            "shop/v1/money.proto",
-            "syntax = \"proto3\";\npackage shop.v1;\n",
-        ),
-        (
-            "lost.proto",
-            "syntax = \"proto3\";\nimport \"nowhere.proto\";\n",
-        ),
-        (
-            "parse.proto",
-            "syntax = \"proto3\";\nmessage M {\n  strin g 1;\n}\n",
-        ),
-        (
-            "name.proto",
-            "syntax = \"proto3\";\nmessage M {\n  Missing m = 1;\n}\n",
-        ),
-        (
-            "edition.proto",
-            "// A comment.\n/* Another. */ edition = \"2023\";\n",
-        ),
-        (
-            "importer.proto",
-            "syntax = \"proto3\";\nimport \"edition.proto\";\n",
-        ),
-        (
-            "cycle_a.proto",
-            "syntax = \"proto3\";\nimport \"cycle_b.proto\";\n",
-        ),
-        (
-            "cycle_b.proto",
-            "syntax = \"proto3\";\nimport \"cycle_a.proto\";\n",
-        ),
+        ("shop/v1/order.proto", "syntax = \"proto3\";\npackage shop.v1;\nimport \"shop/v1/money.proto\";\n"),
+        ("shop/v1/money.proto", "syntax = \"proto3\";\npackage shop.v1;\n"),
+        ("lost.proto", "syntax = \"proto3\";\nimport \"nowhere.proto\";\n"),
+        ("parse.proto", "syntax = \"proto3\";\nmessage M {\n  strin g 1;\n}\n"),
+        ("name.proto", "syntax = \"proto3\";\nmessage M {\n  Missing m = 1;\n}\n"),
+        ("edition.proto", "// A comment.\n/* Another. */ edition = \"2023\";\n"),
+        ("importer.proto", "syntax = \"proto3\";\nimport \"edition.proto\";\n"),
+        ("cycle_a.proto", "syntax = \"proto3\";\nimport \"cycle_b.proto\";\n"),
+        ("cycle_b.proto", "syntax = \"proto3\";\nimport \"cycle_a.proto\";\n"),
     ]);
-    fs::write(
-        dir.path().join("latin.proto"),
-        b"syntax = \"proto3\";\n// \xe9\n",
-    )
-    .expect("write");
+    fs::write(dir.path().join("latin.proto"), b"syntax = \"proto3\";\n// \xe9\n").expect("write");
     let all: Vec<String> = [
         "shop/v1/order.proto",
         "lost.proto",
@@ -162,10 +108,7 @@ fn a_descriptor_set_is_taken_as_it_is_and_completed() {
 
     set.file[0].syntax = Some("editions".to_owned());
     fs::write(&path, set.encode_to_vec()).expect("write");
-    assert_eq!(
-        compile(&path, &[]).expect("editions are accepted").messages,
-        ["A"]
-    );
+    assert_eq!(compile(&path, &[]).expect("editions are accepted").messages, ["A"]);
 
     set.file[0].dependency.push("gone.proto".to_owned());
     fs::write(&path, set.encode_to_vec()).expect("write");

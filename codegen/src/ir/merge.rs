@@ -84,9 +84,8 @@ pub(super) fn merge(contracts: &[&ContractSource], types: Option<&TypeSource>, d
 
 impl Source {
     fn decode(label: String, descriptor_set: &Bytes, diagnostics: &mut Diagnostics) -> Option<Source> {
-        let decoded = RawFiles::decode(descriptor_set.clone()).and_then(|set| {
-            set.file.into_iter().map(|raw| FileDescriptorProto::decode(raw.clone()).map(|file| (file, raw))).collect()
-        });
+        let decoded = RawFiles::decode(descriptor_set.clone())
+            .and_then(|set| set.file.into_iter().map(|raw| FileDescriptorProto::decode(raw.clone()).map(|file| (file, raw))).collect());
         let files: Vec<(FileDescriptorProto, Bytes)> = match decoded {
             Ok(files) => files,
             Err(error) => {

@@ -6,6 +6,7 @@
 mod clients;
 mod docs;
 mod ident;
+mod layout;
 mod messages;
 mod rename;
 

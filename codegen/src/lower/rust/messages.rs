@@ -12,7 +12,10 @@ use prost_reflect::DescriptorPool;
 use prost_types::FileDescriptorProto;
 use syn::{Item, visit_mut::VisitMut};
 
-use super::{ident, rename::Names, rename::RenamedValue};
+use super::{
+    ident, layout,
+    rename::{Names, RenamedValue},
+};
 use crate::{
     compile::BUILT_IN,
     diagnostic::{Diagnostic, Diagnostics},
@@ -22,11 +25,7 @@ use crate::{
 type Modules = BTreeMap<Vec<String>, Vec<Item>>;
 
 /// The text of every module that has types. `None` when an error went to `diagnostics`.
-pub(super) fn emit(
-    files: Vec<FileDescriptorProto>,
-    names: &Names,
-    diagnostics: &mut Diagnostics,
-) -> Option<BTreeMap<Vec<String>, String>> {
+pub(super) fn emit(files: Vec<FileDescriptorProto>, names: &Names, diagnostics: &mut Diagnostics) -> Option<BTreeMap<Vec<String>, String>> {
     let mut requests = Vec::new();
     let mut paths: HashMap<prost_build::Module, Vec<String>> = HashMap::new();
     for file in files {
@@ -70,7 +69,7 @@ pub(super) fn emit(
     for (path, items) in modules {
         let mut file = syn::File { shebang: None, frontmatter: None, attrs: Vec::new(), items };
         TextNames { path: path.clone(), values: &names.values, current: None }.visit_file_mut(&mut file);
-        texts.insert(path, prettyplease::unparse(&file));
+        texts.insert(path, layout::print(&file.items));
     }
     (!diagnostics.has_errors()).then_some(texts)
 }

@@ -548,8 +548,7 @@ fn rename_oneof_types(files: &mut [FileDescriptorProto], plan: &[Node], places: 
                     .map(|field| ident::snake(field.name()))
                     .chain(message.oneof_decl.iter().map(|oneof| ident::snake(oneof.name())))
                     .collect();
-                let emitted =
-                    free_name(&original, |name| !scope.contains(&emitted_type(name)) && !fields.contains(&ident::snake(name)));
+                let emitted = free_name(&original, |name| !scope.contains(&emitted_type(name)) && !fields.contains(&ident::snake(name)));
                 let context = Context { places, file: node.file, at: &node.at, full_name: &node.full_name };
                 let why = format!("`{type_name}` is the name of a type there");
                 context.warn((locations::MESSAGE_ONEOF, at), &original, &emitted_type(&emitted), &why, diagnostics);

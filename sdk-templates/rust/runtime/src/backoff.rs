@@ -17,20 +17,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(policy: Reconnect) -> Backoff {
-        Backoff {
-            policy,
-            doublings: 0,
-            failures: 0,
-        }
+        Backoff { policy, doublings: 0, failures: 0 }
     }
 
     /// The wait before the next attempt; `None` when there have been enough.
     pub(crate) fn next(&mut self) -> Option<Duration> {
-        if self
-            .policy
-            .attempts
-            .is_some_and(|attempts| self.failures >= attempts)
-        {
+        if self.policy.attempts.is_some_and(|attempts| self.failures >= attempts) {
             return None;
         }
         self.failures += 1;
@@ -54,10 +46,7 @@ impl Backoff {
 
     fn longest(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.doublings).unwrap_or(u32::MAX);
-        self.policy
-            .first
-            .saturating_mul(factor)
-            .min(self.policy.max)
+        self.policy.first.saturating_mul(factor).min(self.policy.max)
     }
 }
 
@@ -66,11 +55,7 @@ mod tests {
     use super::*;
 
     fn policy(attempts: Option<u32>) -> Reconnect {
-        Reconnect {
-            first: Duration::from_millis(100),
-            max: Duration::from_secs(10),
-            attempts,
-        }
+        Reconnect { first: Duration::from_millis(100), max: Duration::from_secs(10), attempts }
     }
 
     #[test]

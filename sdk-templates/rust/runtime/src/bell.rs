@@ -31,10 +31,7 @@ impl Bell {
     pub(crate) fn heard(&self, cx: &Context<'_>) -> bool {
         {
             let mut waker = self.waker.lock();
-            if !waker
-                .as_ref()
-                .is_some_and(|known| known.will_wake(cx.waker()))
-            {
+            if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
         }

@@ -35,11 +35,7 @@ pub struct Reconnect {
 
 impl Default for Reconnect {
     fn default() -> Reconnect {
-        Reconnect {
-            first: Duration::from_millis(100),
-            max: Duration::from_secs(10),
-            attempts: None,
-        }
+        Reconnect { first: Duration::from_millis(100), max: Duration::from_secs(10), attempts: None }
     }
 }
 
@@ -47,10 +43,7 @@ impl Reconnect {
     /// A lost connection closes the client.
     #[must_use]
     pub fn never() -> Reconnect {
-        Reconnect {
-            attempts: Some(0),
-            ..Reconnect::default()
-        }
+        Reconnect { attempts: Some(0), ..Reconnect::default() }
     }
 }
 

@@ -40,12 +40,7 @@ impl Client {
     /// # Errors
     /// [`Error::Unavailable`] with `no-responders`, `responder-lost`, `overloaded` or `timeout`; [`Error::Refused`] when request or reply
     /// break the contract, or with what the responder answered.
-    pub async fn call(
-        &self,
-        queue: &str,
-        request: Message,
-        timeout: Duration,
-    ) -> Result<Replied, Error> {
+    pub async fn call(&self, queue: &str, request: Message, timeout: Duration) -> Result<Replied, Error> {
         self.call_under(queue, None, request, timeout).await
     }
 
@@ -62,28 +57,17 @@ impl Client {
             payload: request.payload,
             headers: request.options.headers.into_wire(),
             timeout_ms: crate::wire_time::millis(timeout),
-            contract: contract
-                .map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
+            contract: contract.map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
             ..wire::Call::default()
         };
-        let asking = self.request::<wire::CallResponse>(
-            Opcode::Call,
-            &call,
-            Opcode::CallResponse,
-            Repeat::Unsafe,
-        );
-        let response = tokio::time::timeout(timeout, asking)
-            .await
-            .unwrap_or_else(|_| {
-                let text = format!("nobody on queue {queue} replied within {timeout:?}");
-                Err(Error::local(ErrorCode::Timeout, text))
-            })?;
+        let asking = self.request::<wire::CallResponse>(Opcode::Call, &call, Opcode::CallResponse, Repeat::Unsafe);
+        let response = tokio::time::timeout(timeout, asking).await.unwrap_or_else(|_| {
+            let text = format!("nobody on queue {queue} replied within {timeout:?}");
+            Err(Error::local(ErrorCode::Timeout, text))
+        })?;
         match response.error {
             Some(error) => Err(error.into()),
-            None => Ok(Replied {
-                payload: response.payload,
-                headers: Headers::from_wire(response.headers),
-            }),
+            None => Ok(Replied { payload: response.payload, headers: Headers::from_wire(response.headers) }),
         }
     }
 
@@ -109,12 +93,7 @@ pub struct Responder {
 impl Responder {
     async fn open(client: &Client, queue: &str, options: ServeOptions) -> Result<Responder, Error> {
         let feed = Arc::new(Feed::new(client.next_subscription(), queue.into()));
-        let mut responder = Responder {
-            client: client.clone(),
-            feed: Arc::clone(&feed),
-            ready: VecDeque::new(),
-            over: false,
-        };
+        let mut responder = Responder { client: client.clone(), feed: Arc::clone(&feed), ready: VecDeque::new(), over: false };
         match client.open_serve(feed, options).await {
             Ok(_) => Ok(responder),
             Err(error) => {
@@ -132,8 +111,7 @@ impl Responder {
                     return Some(Ok(call));
                 }
             }
-            let refilled =
-                std::future::poll_fn(|cx| self.feed.poll_take(&mut self.ready, cx)).await;
+            let refilled = std::future::poll_fn(|cx| self.feed.poll_take(&mut self.ready, cx)).await;
             self.over |= !matches!(refilled, Some(Ok(())));
             if let Err(error) = refilled? {
                 return Some(Err(error));
@@ -184,8 +162,7 @@ type WeakClient = std::sync::Weak<crate::shared::Shared>;
 
 impl Call {
     pub(crate) fn new(call: wire::Call, client: WeakClient, now: Instant) -> Call {
-        let deadline =
-            now + Duration::from_millis(call.timeout_ms).min(Duration::from_secs(24 * 60 * 60));
+        let deadline = now + Duration::from_millis(call.timeout_ms).min(Duration::from_secs(24 * 60 * 60));
         Call {
             payload: call.payload,
             headers: Headers::from_wire(call.headers),
@@ -208,11 +185,8 @@ impl Call {
     /// # Errors
     /// [`Error::Closed`]. A reply that comes too late is discarded by the broker.
     pub fn reply(self, reply: Message) -> Result<(), Error> {
-        let response = wire::CallResponse {
-            payload: reply.payload,
-            headers: reply.options.headers.into_wire(),
-            ..wire::CallResponse::default()
-        };
+        let response =
+            wire::CallResponse { payload: reply.payload, headers: reply.options.headers.into_wire(), ..wire::CallResponse::default() };
         self.answer(response)
     }
 
@@ -221,10 +195,7 @@ impl Call {
     /// # Errors
     /// [`Error::Closed`].
     pub fn fail(self, code: ErrorCode, message: impl Into<String>) -> Result<(), Error> {
-        self.answer(wire::CallResponse {
-            error: Some(code.with(message)),
-            ..wire::CallResponse::default()
-        })
+        self.answer(wire::CallResponse { error: Some(code.with(message)), ..wire::CallResponse::default() })
     }
 
     fn answer(mut self, response: wire::CallResponse) -> Result<(), Error> {
@@ -233,10 +204,7 @@ impl Call {
 
     fn send(&mut self, response: wire::CallResponse) -> Result<(), Error> {
         self.answered = true;
-        let response = wire::CallResponse {
-            call_id: std::mem::take(&mut self.call_id),
-            ..response
-        };
+        let response = wire::CallResponse { call_id: std::mem::take(&mut self.call_id), ..response };
         let shared = self.client.upgrade().ok_or(Error::Closed)?;
         shared.post(Opcode::CallResponse, response.encode_to_vec())
     }
@@ -247,10 +215,7 @@ impl Drop for Call {
         if !self.answered {
             let error = ErrorCode::Internal.with("the responder dropped the call without a reply");
             // Whoever is disconnected or closed has lost the caller already.
-            let _ = self.send(wire::CallResponse {
-                error: Some(error),
-                ..wire::CallResponse::default()
-            });
+            let _ = self.send(wire::CallResponse { error: Some(error), ..wire::CallResponse::default() });
         }
     }
 }

@@ -85,9 +85,7 @@ impl Client {
     pub(crate) async fn connect_with(settings: ClientBuilder) -> Result<Client, Error> {
         let shared = Arc::new(Shared::new(settings));
         driver::start(Arc::clone(&shared)).await?;
-        Ok(Client {
-            handle: Arc::new(Handle { shared }),
-        })
+        Ok(Client { handle: Arc::new(Handle { shared }) })
     }
 
     /// A handle for publishing to one queue: batches, pipelining.
@@ -131,11 +129,7 @@ impl Client {
     }
 
     /// Publishes many; one result each, in their order. One bad message does not fail its neighbours.
-    pub async fn publish_batch(
-        &self,
-        queue: &str,
-        messages: impl IntoIterator<Item = Message>,
-    ) -> Vec<Result<Published, Error>> {
+    pub async fn publish_batch(&self, queue: &str, messages: impl IntoIterator<Item = Message>) -> Vec<Result<Published, Error>> {
         self.publisher(queue).publish_batch(messages).await
     }
 
@@ -143,11 +137,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Publisher::publish_atomic`].
-    pub async fn publish_atomic(
-        &self,
-        queue: &str,
-        messages: impl IntoIterator<Item = Message>,
-    ) -> Result<Vec<Published>, Error> {
+    pub async fn publish_atomic(&self, queue: &str, messages: impl IntoIterator<Item = Message>) -> Result<Vec<Published>, Error> {
         self.publisher(queue).publish_atomic(messages).await
     }
 
@@ -155,11 +145,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] (`queue-not-found`, `group-required`, `invalid-name`, ...), [`Error::Disconnected`], [`Error::Closed`].
-    pub async fn consume(
-        &self,
-        queue: &str,
-        options: ConsumeOptions,
-    ) -> Result<Subscription, Error> {
+    pub async fn consume(&self, queue: &str, options: ConsumeOptions) -> Result<Subscription, Error> {
         let feed: Arc<Feed<Delivery>> = Arc::new(Feed::new(self.next_subscription(), queue.into()));
         Subscription::open(self, feed, options).await
     }
@@ -183,33 +169,18 @@ impl Client {
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
         let fetched: wire::Fetched = reply.decode(Opcode::Fetched)?;
-        Ok(ledger.deliveries(
-            &queue.into(),
-            fetched.messages,
-            None,
-            !options.detached,
-            tokio::time::Instant::now(),
-        ))
+        Ok(ledger.deliveries(&queue.into(), fetched.messages, None, !options.detached, tokio::time::Instant::now()))
     }
 
     /// Settles leases by their ids, such as detached ones, and waits until that is durable; one result each.
     ///
     /// # Errors
     /// [`Error::Closed`]; the results say `stale-lease` or [`Error::Disconnected`].
-    pub async fn settle_leases(
-        &self,
-        settlement: Settlement,
-        leases: &[LeaseId],
-    ) -> Result<Vec<Result<(), Error>>, Error> {
+    pub async fn settle_leases(&self, settlement: Settlement, leases: &[LeaseId]) -> Result<Vec<Result<(), Error>>, Error> {
         let outcome = Arc::new(Outcome::new());
-        let note = Note {
-            say: Say::Settle(settlement),
-            leases: leases.to_vec(),
-            outcome: Some(Arc::clone(&outcome)),
-        };
+        let note = Note { say: Say::Settle(settlement), leases: leases.to_vec(), outcome: Some(Arc::clone(&outcome)) };
         self.shared().command(Command::Settle(note))?;
-        let mut places =
-            0..u32::try_from(leases.len()).map_err(|_| Error::protocol("more than 4 G leases"))?;
+        let mut places = 0..u32::try_from(leases.len()).map_err(|_| Error::protocol("more than 4 G leases"))?;
         let mut results = Vec::with_capacity(leases.len());
         std::future::poll_fn(|cx| outcome.poll_range(&mut places, &mut results, cx)).await;
         Ok(results)
@@ -240,72 +211,34 @@ impl Client {
     }
 
     /// Sends a request that is answered by DONE.
-    pub(crate) async fn command(
-        &self,
-        opcode: Opcode,
-        message: &impl prost::Message,
-        repeat: Repeat,
-    ) -> Result<(), Error> {
-        self.request::<wire::Done>(opcode, message, Opcode::Done, repeat)
-            .await
-            .map(|_| ())
+    pub(crate) async fn command(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<(), Error> {
+        self.request::<wire::Done>(opcode, message, Opcode::Done, repeat).await.map(|_| ())
     }
 
-    async fn ask(
-        &self,
-        opcode: Opcode,
-        message: &impl prost::Message,
-        repeat: Repeat,
-    ) -> Result<Reply, Error> {
+    async fn ask(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<Reply, Error> {
         let payload = message.encode_to_vec();
         self.check_frame(payload.len())?;
         let (reply, answer) = oneshot::channel();
         let id = self.shared().next_request();
-        self.shared().command(Command::Request(Request {
-            id,
-            opcode,
-            payload,
-            repeat,
-            refused: 0,
-            reply,
-        }))?;
-        let mut waiting = Waiting {
-            shared: self.shared(),
-            id: Some(id),
-        };
+        self.shared().command(Command::Request(Request { id, opcode, payload, repeat, refused: 0, reply }))?;
+        let mut waiting = Waiting { shared: self.shared(), id: Some(id) };
         let answered = answer.await;
         waiting.id = None;
         answered.unwrap_or(Err(Error::Closed))
     }
 
-    pub(crate) async fn open_consume(
-        &self,
-        feed: Arc<Feed<Delivery>>,
-        options: ConsumeOptions,
-    ) -> Result<wire::ConsumeAck, Error> {
-        self.subscribe(Open {
-            feed: Fed::Deliveries(feed),
-            options: Arc::new(options),
-        })
-        .await
+    pub(crate) async fn open_consume(&self, feed: Arc<Feed<Delivery>>, options: ConsumeOptions) -> Result<wire::ConsumeAck, Error> {
+        self.subscribe(Open { feed: Fed::Deliveries(feed), options: Arc::new(options) }).await
     }
 
-    pub(crate) async fn open_serve(
-        &self,
-        feed: Arc<Feed<Call>>,
-        options: ServeOptions,
-    ) -> Result<wire::ConsumeAck, Error> {
+    pub(crate) async fn open_serve(&self, feed: Arc<Feed<Call>>, options: ServeOptions) -> Result<wire::ConsumeAck, Error> {
         let options = ConsumeOptions {
             prefetch: options.concurrency,
             concurrency: options.concurrency,
             contract: options.contract,
             ..ConsumeOptions::default()
         };
-        self.subscribe(Open {
-            feed: Fed::Calls(feed),
-            options: Arc::new(options),
-        })
-        .await
+        self.subscribe(Open { feed: Fed::Calls(feed), options: Arc::new(options) }).await
     }
 
     async fn subscribe(&self, open: Open) -> Result<wire::ConsumeAck, Error> {
@@ -316,34 +249,17 @@ impl Client {
 
     pub(crate) async fn unsubscribe(&self, number: u32, keep_leases: bool) -> Result<(), Error> {
         let (reply, ended) = oneshot::channel();
-        self.shared().command(Command::Unsubscribe {
-            number,
-            keep_leases,
-            reply: Some(reply),
-        })?;
+        self.shared().command(Command::Unsubscribe { number, keep_leases, reply: Some(reply) })?;
         ended.await.unwrap_or(Err(Error::Closed))
     }
 
     pub(crate) fn unsubscribe_and_forget(&self, number: u32) {
         // A closed client has no subscriptions.
-        let _ = self.shared().command(Command::Unsubscribe {
-            number,
-            keep_leases: true,
-            reply: None,
-        });
+        let _ = self.shared().command(Command::Unsubscribe { number, keep_leases: true, reply: None });
     }
 
-    pub(crate) fn credit(
-        &self,
-        number: u32,
-        prefetch: u32,
-        prefetch_bytes: u64,
-    ) -> Result<(), Error> {
-        let credit = wire::Credit {
-            subscription: number,
-            prefetch,
-            prefetch_bytes,
-        };
+    pub(crate) fn credit(&self, number: u32, prefetch: u32, prefetch_bytes: u64) -> Result<(), Error> {
+        let credit = wire::Credit { subscription: number, prefetch, prefetch_bytes };
         self.shared().post(Opcode::Credit, credit.encode_to_vec())
     }
 
@@ -363,12 +279,7 @@ impl Client {
 
     /// Refuses what no frame of this connection can carry; the queue's own limit is the broker's to judge.
     pub(crate) fn check_size(&self, message: &Message) -> Result<(), Error> {
-        let headers: usize = message
-            .options
-            .headers
-            .iter()
-            .map(|(name, value)| name.len() + value.len() + 8)
-            .sum();
+        let headers: usize = message.options.headers.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
         self.check_frame(message.payload.len() + headers)
     }
 
@@ -377,9 +288,7 @@ impl Client {
         if bytes <= room {
             return Ok(());
         }
-        let text = format!(
-            "{bytes} bytes are more than the {room} bytes that one frame carries; send less at once"
-        );
+        let text = format!("{bytes} bytes are more than the {room} bytes that one frame carries; send less at once");
         Err(Error::local(ErrorCode::MessageTooLarge, text))
     }
 

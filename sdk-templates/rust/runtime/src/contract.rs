@@ -43,12 +43,7 @@ impl ContractInfo {
     /// The constants of `C`.
     #[must_use]
     pub const fn of<C: Contract>() -> ContractInfo {
-        ContractInfo {
-            queue: C::QUEUE,
-            message_type: C::MESSAGE_TYPE,
-            fingerprint: C::FINGERPRINT,
-            version: C::VERSION,
-        }
+        ContractInfo { queue: C::QUEUE, message_type: C::MESSAGE_TYPE, fingerprint: C::FINGERPRINT, version: C::VERSION }
     }
 
     /// The fingerprint, unless it is all zero.

@@ -105,10 +105,7 @@ impl Delivery {
     /// # Errors
     /// `stale-lease` when the lease is known to have ended.
     pub fn nack(self) -> Result<(), Error> {
-        self.settle(Settlement::Nack {
-            delay: None,
-            reason: String::new(),
-        })
+        self.settle(Settlement::Nack { delay: None, reason: String::new() })
     }
 
     /// The attempt failed; the message comes again after `delay`.
@@ -116,10 +113,7 @@ impl Delivery {
     /// # Errors
     /// `stale-lease` when the lease is known to have ended.
     pub fn nack_after(self, delay: Duration) -> Result<(), Error> {
-        self.settle(Settlement::Nack {
-            delay: Some(delay),
-            reason: String::new(),
-        })
+        self.settle(Settlement::Nack { delay: Some(delay), reason: String::new() })
     }
 
     /// The message is hopeless: to failure handling at once, with a reason for whoever looks at the dead letter.
@@ -127,9 +121,7 @@ impl Delivery {
     /// # Errors
     /// `stale-lease` when the lease is known to have ended.
     pub fn reject(self, reason: impl Into<String>) -> Result<(), Error> {
-        self.settle(Settlement::Reject {
-            reason: reason.into(),
-        })
+        self.settle(Settlement::Reject { reason: reason.into() })
     }
 
     /// Gives the message back as if it had not been delivered.

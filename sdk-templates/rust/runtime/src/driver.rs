@@ -10,10 +10,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use prost::Message as _;
-use qwerq_proto::{
-    FrameDecoder, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, PROTOCOL_VERSION,
-    encode_frame, wire,
-};
+use qwerq_proto::{FrameDecoder, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, PROTOCOL_VERSION, encode_frame, wire};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep};
 use tracing::{debug, warn};
@@ -82,23 +79,12 @@ async fn run(shared: Arc<Shared>, mut link: Link) {
 }
 
 /// Comes back, or says why not: the client is closed, or its patience is over.
-async fn reconnect(
-    shared: &Arc<Shared>,
-    carry: &mut Carry,
-    backoff: &mut Backoff,
-    leader: Option<String>,
-) -> Result<Link, Error> {
-    let mut last = Error::Disconnected {
-        maybe_stored: false,
-    };
+async fn reconnect(shared: &Arc<Shared>, carry: &mut Carry, backoff: &mut Backoff, leader: Option<String>) -> Result<Link, Error> {
+    let mut last = Error::Disconnected { maybe_stored: false };
     let mut closing = pin!(std::future::poll_fn(|cx| {
         // Hear first, look second: see `bell`.
         let _ = shared.bell.heard(cx);
-        if carry.wants_close(shared) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if carry.wants_close(shared) { Poll::Ready(()) } else { Poll::Pending }
     }));
     loop {
         let Some(pause) = backoff.next() else {
@@ -133,10 +119,7 @@ async fn connect(shared: &Shared, leader: Option<&str>) -> Result<Link, Error> {
     let settings = &shared.settings;
     let mut tried = Vec::new();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in leader
-        .into_iter()
-        .chain(settings.addresses.iter().map(String::as_str))
-    {
+    for address in leader.into_iter().chain(settings.addresses.iter().map(String::as_str)) {
         let attempt = async {
             let stream = settings.dial.open(address).await?;
             hello(shared, stream).await
@@ -153,11 +136,7 @@ async fn connect(shared: &Shared, leader: Option<&str>) -> Result<Link, Error> {
         }
         tried.push(format!("{address}: {last}"));
     }
-    Err(Error::Connect(Arc::new(ConnectError {
-        addr: settings.addresses.join(", "),
-        tried,
-        source: last,
-    })))
+    Err(Error::Connect(Arc::new(ConnectError { addr: settings.addresses.join(", "), tried, source: last })))
 }
 
 enum HelloError {
@@ -194,74 +173,46 @@ async fn hello(shared: &Shared, mut stream: Box<dyn Stream>) -> Result<Link, Hel
             break frame;
         }
         if stream.read_buf(&mut input).await? == 0 {
-            return Err(
-                io::Error::new(io::ErrorKind::UnexpectedEof, "closed before HELLO_ACK").into(),
-            );
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed before HELLO_ACK").into());
         }
     };
     match Opcode::from_u8(frame.opcode) {
         Some(Opcode::HelloAck) => {
             let ack = wire::HelloAck::decode(frame.payload).map_err(not_a_broker)?;
             if ack.protocol != PROTOCOL_VERSION {
-                let text = format!(
-                    "the broker chose protocol {}, this client speaks {PROTOCOL_VERSION}",
-                    ack.protocol
-                );
+                let text = format!("the broker chose protocol {}, this client speaks {PROTOCOL_VERSION}", ack.protocol);
                 return Err(HelloError::Said(Error::protocol(text)));
             }
             let agreed = agree(&ack, settings.heartbeat);
-            debug!(
-                session = ack.session,
-                broker = ack.broker_version,
-                "connected"
-            );
-            Ok(Link {
-                stream,
-                input,
-                agreed,
-            })
+            debug!(session = ack.session, broker = ack.broker_version, "connected");
+            Ok(Link { stream, input, agreed })
         }
         Some(Opcode::Error) => {
             let error = wire::Error::decode(frame.payload).map_err(not_a_broker)?;
             match Error::from(error) {
                 // A broker that is going down is as good as one that is not there.
-                error @ (Error::Unavailable(_) | Error::Fault(_)) => {
-                    Err(io::Error::other(error).into())
-                }
+                error @ (Error::Unavailable(_) | Error::Fault(_)) => Err(io::Error::other(error).into()),
                 error => Err(HelloError::Said(error)),
             }
         }
-        _ => Err(not_a_broker(format_args!(
-            "opcode {:#04x} instead of HELLO_ACK",
-            frame.opcode
-        ))),
+        _ => Err(not_a_broker(format_args!("opcode {:#04x} instead of HELLO_ACK", frame.opcode))),
     }
 }
 
 fn not_a_broker(what: impl std::fmt::Display) -> HelloError {
-    HelloError::Said(Error::protocol(format_args!(
-        "what answered is not a QWER-Q broker: {what}"
-    )))
+    HelloError::Said(Error::protocol(format_args!("what answered is not a QWER-Q broker: {what}")))
 }
 
 fn agree(ack: &wire::HelloAck, wanted_heartbeat: Option<Duration>) -> Agreed {
     let or_max = |limit: u32| {
-        if limit == 0 {
-            usize::MAX
-        } else {
-            limit as usize
-        }
+        if limit == 0 { usize::MAX } else { limit as usize }
     };
     let heartbeat = match ack.heartbeat_ms {
         0 => HEARTBEAT_DEFAULT,
         ms => Duration::from_millis(ms.into()),
     };
     Agreed {
-        max_frame_bytes: if ack.max_frame_bytes == 0 {
-            MAX_FRAME_BYTES
-        } else {
-            ack.max_frame_bytes
-        },
+        max_frame_bytes: if ack.max_frame_bytes == 0 { MAX_FRAME_BYTES } else { ack.max_frame_bytes },
         window_requests: or_max(ack.publish_window_requests),
         window_bytes: or_max(ack.publish_window_bytes),
         heartbeat: wanted_heartbeat.map_or(heartbeat, |wanted| wanted.min(heartbeat)),
@@ -318,17 +269,12 @@ impl Connection {
     /// Reads and takes in what is there. Says whether there may be more.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         for _ in 0..READS_MAX {
-            while let Some(frame) = self
-                .decoder
-                .decode(&mut self.input)
-                .map_err(Error::protocol)?
-            {
+            while let Some(frame) = self.decoder.decode(&mut self.input).map_err(Error::protocol)? {
                 self.session.receive(frame, Instant::now())?;
             }
             let free = self.input.capacity() - self.input.len();
             if free < READ_BYTES / 8 {
-                self.input
-                    .reserve(READ_BYTES.max(self.decoder.missing(&self.input)));
+                self.input.reserve(READ_BYTES.max(self.decoder.missing(&self.input)));
             }
             match pin!(self.stream.read_buf(&mut self.input)).poll(cx) {
                 Poll::Ready(Ok(0)) => return Err(lost("the broker closed the connection")),

@@ -134,9 +134,7 @@ impl Error {
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Error::Refused(refusal) | Error::Unavailable(refusal) | Error::Fault(refusal) => {
-                Some(refusal)
-            }
+            Error::Refused(refusal) | Error::Unavailable(refusal) | Error::Fault(refusal) => Some(refusal),
             _ => None,
         }
     }
@@ -151,10 +149,7 @@ impl Error {
     /// retryable: the retry may then store it twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self,
-            Error::Unavailable(_) | Error::Disconnected { .. } | Error::Connect(_)
-        )
+        matches!(self, Error::Unavailable(_) | Error::Disconnected { .. } | Error::Connect(_))
     }
 
     /// When a retry makes sense, from now, if the broker said so.
@@ -200,8 +195,7 @@ impl From<wire::Error> for Error {
             name: error.name,
             message: error.message,
             details: error.details.into_iter().collect(),
-            retry_after: (error.retry_after_ms > 0)
-                .then(|| Duration::from_millis(error.retry_after_ms)),
+            retry_after: (error.retry_after_ms > 0).then(|| Duration::from_millis(error.retry_after_ms)),
         });
         match class {
             Some(Class::Rejection) => Error::Refused(refusal),
@@ -228,10 +222,7 @@ mod tests {
             (9, "fault", false),
         ];
         for (code, kind, retryable) in cases {
-            let error = Error::from(wire::Error {
-                code: *code,
-                ..Default::default()
-            });
+            let error = Error::from(wire::Error { code: *code, ..Default::default() });
             let is = match error {
                 Error::Refused(_) => "refused",
                 Error::Unavailable(_) => "unavailable",
@@ -246,18 +237,12 @@ mod tests {
     #[test]
     fn a_violation_names_its_path_and_offset() {
         let error = Error::from(
-            ErrorCode::SchemaViolation
-                .with("lines[3].price is a varint")
-                .detail("path", "lines[3].price")
-                .detail("offset", 17),
+            ErrorCode::SchemaViolation.with("lines[3].price is a varint").detail("path", "lines[3].price").detail("offset", 17),
         );
         assert_eq!(error.path(), Some("lines[3].price"));
         assert_eq!(error.offset(), Some(17));
         assert_eq!(error.code(), Some(ErrorCode::SchemaViolation));
-        assert_eq!(
-            error.to_string(),
-            "schema-violation (1101): lines[3].price is a varint"
-        );
+        assert_eq!(error.to_string(), "schema-violation (1101): lines[3].price is a varint");
     }
 
     #[test]

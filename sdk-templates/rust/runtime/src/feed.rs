@@ -33,17 +33,8 @@ enum End {
 
 impl<T> Feed<T> {
     pub(crate) fn new(number: u32, queue: Arc<str>) -> Feed<T> {
-        let state = State {
-            items: VecDeque::new(),
-            waker: None,
-            end: End::Open,
-            position: None,
-        };
-        Feed {
-            number,
-            queue,
-            state: Lock::new(state),
-        }
+        let state = State { items: VecDeque::new(), waker: None, end: End::Open, position: None };
+        Feed { number, queue, state: Lock::new(state) }
     }
 
     /// Adds what arrived; `position` is the one after the last item.
@@ -76,11 +67,7 @@ impl<T> Feed<T> {
     }
 
     /// Moves everything that has arrived behind `into`; ready with `None` when the feed is over, with an error once before that.
-    pub(crate) fn poll_take(
-        &self,
-        into: &mut VecDeque<T>,
-        cx: &Context<'_>,
-    ) -> Poll<Option<Result<(), Error>>> {
+    pub(crate) fn poll_take(&self, into: &mut VecDeque<T>, cx: &Context<'_>) -> Poll<Option<Result<(), Error>>> {
         let mut state = self.state.lock();
         if !state.items.is_empty() {
             if into.is_empty() {

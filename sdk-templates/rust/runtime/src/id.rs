@@ -67,10 +67,7 @@ impl FromStr for MessageId {
         let mut value = 0_u128;
         for (i, byte) in text.bytes().enumerate() {
             let letter = byte.to_ascii_uppercase();
-            let digit = ALPHABET
-                .iter()
-                .position(|a| *a == letter)
-                .ok_or(ParseIdError)?;
+            let digit = ALPHABET.iter().position(|a| *a == letter).ok_or(ParseIdError)?;
             if i == 0 && digit > 7 {
                 return Err(ParseIdError);
             }
@@ -90,26 +87,16 @@ mod tests {
         for bytes in ids {
             let text = MessageId(bytes).to_string();
             assert_eq!(text.parse::<MessageId>(), Ok(MessageId(bytes)), "{text}");
-            assert_eq!(
-                text.to_lowercase().parse::<MessageId>(),
-                Ok(MessageId(bytes))
-            );
+            assert_eq!(text.to_lowercase().parse::<MessageId>(), Ok(MessageId(bytes)));
         }
-        assert_eq!(
-            MessageId([0xff; 16]).to_string(),
-            "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
-        );
+        assert_eq!(MessageId([0xff; 16]).to_string(), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
     }
 
     #[test]
     fn other_text_is_refused() {
-        for text in [
-            "",
-            "7ZZZZZZZZZZZZZZZZZZZZZZZZ",
-            "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
-            "UZZZZZZZZZZZZZZZZZZZZZZZZZ",
-            "é12345678901234567890123X",
-        ] {
+        for text in
+            ["", "7ZZZZZZZZZZZZZZZZZZZZZZZZ", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "UZZZZZZZZZZZZZZZZZZZZZZZZZ", "é12345678901234567890123X"]
+        {
             assert_eq!(text.parse::<MessageId>(), Err(ParseIdError), "{text}");
         }
     }

@@ -75,11 +75,7 @@ pub(crate) struct Place {
 
 impl Lane {
     pub(crate) fn new(queue: String, contract: Option<[u8; 32]>) -> Lane {
-        Lane {
-            queue,
-            contract,
-            state: Lock::default(),
-        }
+        Lane { queue, contract, state: Lock::default() }
     }
 
     /// Appends messages, each with what it took from the window, to batches of at most `frame_room` bytes; calls `placed` with each one's place. Says whether the lane must be
@@ -94,17 +90,10 @@ impl Lane {
         for (message, window_bytes) in messages {
             let item = into_item(message);
             let bytes = prost::encoding::message::encoded_len(ITEMS_FIELD, &item);
-            if !state
-                .batches
-                .back()
-                .is_some_and(|batch| batch.has_room(bytes, frame_room))
-            {
+            if !state.batches.back().is_some_and(|batch| batch.has_room(bytes, frame_room)) {
                 state.batches.push_back(Batch::new(false));
             }
-            let batch = state
-                .batches
-                .back_mut()
-                .expect("one was pushed if there was none");
+            let batch = state.batches.back_mut().expect("one was pushed if there was none");
             let index = batch.append(&item, window_bytes);
             placed(&batch.outcome, index);
         }
@@ -140,14 +129,7 @@ impl Lane {
 
 impl Batch {
     fn new(atomic: bool) -> Batch {
-        Batch {
-            items: Vec::new(),
-            entries: Vec::new(),
-            atomic,
-            refused: 0,
-            outcome: Arc::new(Outcome::new()),
-            open: !atomic,
-        }
+        Batch { items: Vec::new(), entries: Vec::new(), atomic, refused: 0, outcome: Arc::new(Outcome::new()), open: !atomic }
     }
 
     /// A batch that is stored as a whole or not at all.
@@ -168,42 +150,27 @@ impl Batch {
     }
 
     fn has_room(&self, bytes: usize, frame_room: usize) -> bool {
-        self.open
-            && self.entries.len() < BATCH_MESSAGES_MAX
-            && self.items.len() + bytes <= BATCH_BYTES_MAX.min(frame_room)
+        self.open && self.entries.len() < BATCH_MESSAGES_MAX && self.items.len() + bytes <= BATCH_BYTES_MAX.min(frame_room)
     }
 
     fn append(&mut self, item: &wire::PublishItem, window_bytes: u32) -> u32 {
-        let index =
-            u32::try_from(self.entries.len()).expect("a batch holds far fewer than 4 G messages");
+        let index = u32::try_from(self.entries.len()).expect("a batch holds far fewer than 4 G messages");
         prost::encoding::message::encode(ITEMS_FIELD, item, &mut self.items);
         let end = u32::try_from(self.items.len()).expect("a frame is far below 4 GiB");
         let keyed = !item.idempotency_key.is_empty();
-        self.entries.push(Entry {
-            end,
-            index,
-            window_messages: 1,
-            window_bytes,
-            keyed,
-        });
+        self.entries.push(Entry { end, index, window_messages: 1, window_bytes, keyed });
         index
     }
 
     /// The part of the batch whose entries satisfy `keep`, still answering to the same places.
     pub(crate) fn filter(&self, mut keep: impl FnMut(usize, &Entry) -> bool) -> Option<Batch> {
-        let mut part = Batch {
-            outcome: Arc::clone(&self.outcome),
-            refused: self.refused,
-            open: false,
-            ..Batch::new(self.atomic)
-        };
+        let mut part = Batch { outcome: Arc::clone(&self.outcome), refused: self.refused, open: false, ..Batch::new(self.atomic) };
         let mut start = 0;
         for (position, entry) in self.entries.iter().enumerate() {
             let end = entry.end as usize;
             if keep(position, entry) {
                 part.items.extend_from_slice(&self.items[start..end]);
-                let end =
-                    u32::try_from(part.items.len()).expect("a part is no longer than the whole");
+                let end = u32::try_from(part.items.len()).expect("a part is no longer than the whole");
                 part.entries.push(Entry { end, ..*entry });
             }
             start = end;
@@ -222,8 +189,6 @@ fn into_item(message: Message) -> wire::PublishItem {
         delay_ms: options.delay.map(millis),
         deliver_at_ms: options.deliver_at.map(epoch_millis),
         ttl_ms: options.ttl.map(millis),
-        id: options
-            .id
-            .map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
+        id: options.id.map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
     }
 }

@@ -79,11 +79,7 @@ pub(crate) struct Note {
 impl Note {
     pub(crate) fn to_wire(&self) -> wire::Settle {
         let mut settle = wire::Settle {
-            lease_ids: self
-                .leases
-                .iter()
-                .map(|lease| bytes::Bytes::copy_from_slice(lease))
-                .collect(),
+            lease_ids: self.leases.iter().map(|lease| bytes::Bytes::copy_from_slice(lease)).collect(),
             confirm: self.outcome.is_some(),
             ..wire::Settle::default()
         };
@@ -176,8 +172,7 @@ impl Lease {
 
     /// Settles; the confirmation says when it is durable.
     pub(crate) fn settle_confirmed(self, settlement: Settlement) -> Result<Confirmation, Error> {
-        self.end(settlement, true)
-            .map(|confirmation| confirmation.expect("asked for"))
+        self.end(settlement, true).map(|confirmation| confirmation.expect("asked for"))
     }
 
     /// Makes the lease end `length` from now.
@@ -220,11 +215,7 @@ impl Drop for Lease {
 
 impl Ledger {
     pub(crate) fn new(bell: Arc<Bell>, max_lease: Duration) -> Ledger {
-        Ledger {
-            bell,
-            max_lease,
-            state: Lock::default(),
-        }
+        Ledger { bell, max_lease, state: Lock::default() }
     }
 
     /// Takes down the leases of messages that have just arrived, and makes deliveries of them. A message without a lease (of a reader
@@ -245,19 +236,8 @@ impl Ledger {
                 if renew {
                     state.sweep_due = earlier(state.sweep_due, now + renew_part(length_ms));
                 }
-                let held = Held {
-                    lease,
-                    subscription,
-                    granted_at: now,
-                    renewed_at: now,
-                    length_ms,
-                    renew,
-                };
-                Lease {
-                    ledger: Arc::clone(self),
-                    slot: state.hold(held),
-                    lease,
-                }
+                let held = Held { lease, subscription, granted_at: now, renewed_at: now, length_ms, renew };
+                Lease { ledger: Arc::clone(self), slot: state.hold(held), lease }
             });
             Delivery::new(Arc::clone(queue), message, lease)
         };
@@ -374,26 +354,15 @@ impl State {
     }
 
     fn write(&mut self, say: Say, lease: LeaseId, confirm: bool) -> Option<Confirmation> {
-        let fits = |note: &Note| {
-            note.say == say
-                && note.outcome.is_some() == confirm
-                && note.leases.len() < NOTE_LEASES_MAX as usize
-        };
+        let fits = |note: &Note| note.say == say && note.outcome.is_some() == confirm && note.leases.len() < NOTE_LEASES_MAX as usize;
         let position = self.notes.iter().position(fits).unwrap_or_else(|| {
             let outcome = confirm.then(|| Arc::new(Outcome::new()));
-            self.notes.push(Note {
-                say,
-                leases: Vec::new(),
-                outcome,
-            });
+            self.notes.push(Note { say, leases: Vec::new(), outcome });
             self.notes.len() - 1
         });
         let note = &mut self.notes[position];
         let index = u32::try_from(note.leases.len()).expect("at most NOTE_LEASES_MAX");
         note.leases.push(lease);
-        note.outcome.as_ref().map(|outcome| Confirmation {
-            outcome: Arc::clone(outcome),
-            index,
-        })
+        note.outcome.as_ref().map(|outcome| Confirmation { outcome: Arc::clone(outcome), index })
     }
 }

@@ -41,10 +41,7 @@ pub struct PublishOptions {
 impl Message {
     /// A message with that payload and nothing else.
     pub fn new(payload: impl Into<Bytes>) -> Message {
-        Message {
-            payload: payload.into(),
-            options: PublishOptions::default(),
-        }
+        Message { payload: payload.into(), options: PublishOptions::default() }
     }
 
     /// Replaces the options.
@@ -174,25 +171,18 @@ impl Headers {
 
     /// Adds a header at the end.
     pub fn push(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        self.0.push(wire::Header {
-            name: name.into(),
-            value: value.into(),
-        });
+        self.0.push(wire::Header { name: name.into(), value: value.into() });
     }
 
     /// The value of the first header of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter()
-            .find(|(n, _)| *n == name)
-            .map(|(_, value)| value)
+        self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
     /// All headers, as (name, value), in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|header| (header.name.as_str(), header.value.as_str()))
+        self.0.iter().map(|header| (header.name.as_str(), header.value.as_str()))
     }
 
     /// How many there are.

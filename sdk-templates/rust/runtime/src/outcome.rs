@@ -22,9 +22,7 @@ enum Place<T> {
 
 impl<T> Outcome<T> {
     pub(crate) fn new() -> Outcome<T> {
-        Outcome {
-            places: Lock::new(Vec::new()),
-        }
+        Outcome { places: Lock::new(Vec::new()) }
     }
 
     /// Stores results under their places and wakes whoever waits for one of them.
@@ -36,9 +34,7 @@ impl<T> Outcome<T> {
         for (index, result) in results {
             let index = index as usize;
             grow(&mut places, index);
-            if let Place::Waiting(Some(waker)) =
-                std::mem::replace(&mut places[index], Place::Done(result))
-            {
+            if let Place::Waiting(Some(waker)) = std::mem::replace(&mut places[index], Place::Done(result)) {
                 wakers.push(waker);
             }
         }
@@ -60,12 +56,7 @@ impl<T> Outcome<T> {
     }
 
     /// Takes the results of `range` in order as far as they are there, moving the range's start; ready when it is empty.
-    pub(crate) fn poll_range(
-        &self,
-        range: &mut Range<u32>,
-        into: &mut Vec<Result<T, Error>>,
-        cx: &Context<'_>,
-    ) -> Poll<()> {
+    pub(crate) fn poll_range(&self, range: &mut Range<u32>, into: &mut Vec<Result<T, Error>>, cx: &Context<'_>) -> Poll<()> {
         let mut places = self.places.lock();
         while range.start < range.end {
             let index = range.start as usize;
@@ -89,10 +80,7 @@ fn grow<T>(places: &mut Vec<Place<T>>, index: usize) {
 fn take<T>(place: &mut Place<T>, cx: &Context<'_>) -> Poll<Result<T, Error>> {
     match place {
         Place::Waiting(waker) => {
-            if !waker
-                .as_ref()
-                .is_some_and(|known| known.will_wake(cx.waker()))
-            {
+            if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
             Poll::Pending

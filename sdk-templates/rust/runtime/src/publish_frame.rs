@@ -17,22 +17,13 @@ const CONTRACT_FIELD: u32 = 4;
 
 /// Bytes of the PUBLISH that carries `batch`.
 pub(crate) fn payload_len(lane: &Lane, batch: &Batch) -> usize {
-    let contract = lane
-        .contract
-        .as_ref()
-        .map_or(0, |contract| 2 + contract.len());
+    let contract = lane.contract.as_ref().map_or(0, |contract| 2 + contract.len());
     let atomic = if batch.atomic { 2 } else { 0 };
     encoding::string::encoded_len(QUEUE_FIELD, &lane.queue) + batch.items.len() + atomic + contract
 }
 
 /// Appends the PUBLISH that carries `batch`; `payload_bytes` is its [`payload_len`].
-pub(crate) fn encode(
-    out: &mut BytesMut,
-    id: u32,
-    lane: &Lane,
-    batch: &Batch,
-    payload_bytes: usize,
-) {
+pub(crate) fn encode(out: &mut BytesMut, id: u32, lane: &Lane, batch: &Batch, payload_bytes: usize) {
     out.reserve(payload_bytes + 16);
     encode_header(out, Opcode::Publish, Some(id), payload_bytes);
     encoding::string::encode(QUEUE_FIELD, &lane.queue, out);
@@ -56,35 +47,22 @@ pub(crate) struct Ack {
 
 impl Ack {
     pub(crate) fn decode(frame: Frame) -> Result<Ack, Error> {
-        let ack = wire::PublishAck::decode(frame.payload).map_err(|error| {
-            Error::protocol(format_args!("PUBLISH_ACK does not decode: {error}"))
-        })?;
+        let ack = wire::PublishAck::decode(frame.payload)
+            .map_err(|error| Error::protocol(format_args!("PUBLISH_ACK does not decode: {error}")))?;
         let durability = ack.durability();
         let contract_unknown = ack.contract_unknown;
-        let results: Vec<_> = ack
-            .results
-            .into_iter()
-            .map(|result| published(result, durability, contract_unknown))
-            .collect();
+        let results: Vec<_> = ack.results.into_iter().map(|result| published(result, durability, contract_unknown)).collect();
         let any_error = results.iter().any(Result::is_err);
         Ok(Ack { results, any_error })
     }
 }
 
-fn published(
-    result: wire::PublishResult,
-    durability: Durability,
-    contract_unknown: bool,
-) -> Result<Published, Error> {
+fn published(result: wire::PublishResult, durability: Durability, contract_unknown: bool) -> Result<Published, Error> {
     let violation = match (result.error.map(Error::from), result.dead_lettered) {
         (Some(error), false) => return Err(error),
         (error, _) => error,
     };
-    let dead_lettered = violation
-        .as_ref()
-        .and_then(Error::refusal)
-        .cloned()
-        .map(Box::<Refusal>::new);
+    let dead_lettered = violation.as_ref().and_then(Error::refusal).cloned().map(Box::<Refusal>::new);
     Ok(Published {
         id: MessageId::from_slice(&result.id).unwrap_or_default(),
         seq: result.seq,

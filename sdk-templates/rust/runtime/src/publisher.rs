@@ -99,12 +99,10 @@ impl Publisher {
                 receipt.fail(error);
                 continue;
             }
-            let mut chunk: Vec<(Message, u32)> =
-                Vec::with_capacity(messages.size_hint().0.clamp(1, chunk_messages));
+            let mut chunk: Vec<(Message, u32)> = Vec::with_capacity(messages.size_hint().0.clamp(1, chunk_messages));
             let mut cost_total = 0;
             while let Some(message) = messages.next_if(|next| {
-                let room =
-                    cost_total + window.cost(next.payload.len()) <= chunk_bytes || chunk.is_empty();
+                let room = cost_total + window.cost(next.payload.len()) <= chunk_bytes || chunk.is_empty();
                 room && chunk.len() < chunk_messages && self.client.check_size(next).is_ok()
             }) {
                 let cost = window.cost(message.payload.len());
@@ -114,11 +112,7 @@ impl Publisher {
             let count = u32::try_from(chunk.len()).expect("at most the chunk's limit");
             match window.take(count, cost_total).await {
                 Ok(()) => {
-                    let listed = self.lane.push(
-                        chunk.into_iter(),
-                        self.client.frame_room(),
-                        |outcome, index| receipt.add(outcome, index),
-                    );
+                    let listed = self.lane.push(chunk.into_iter(), self.client.frame_room(), |outcome, index| receipt.add(outcome, index));
                     self.client.list(listed, &self.lane);
                 }
                 Err(error) => (0..count).for_each(|_| receipt.fail(error.clone())),
@@ -128,10 +122,7 @@ impl Publisher {
     }
 
     /// Publishes many and waits for all; one result each, in their order. One bad message does not fail its neighbours.
-    pub async fn publish_batch(
-        &self,
-        messages: impl IntoIterator<Item = Message>,
-    ) -> Vec<Result<Published, Error>> {
+    pub async fn publish_batch(&self, messages: impl IntoIterator<Item = Message>) -> Vec<Result<Published, Error>> {
         self.submit_many(messages).await.await
     }
 
@@ -139,10 +130,7 @@ impl Publisher {
     ///
     /// # Errors
     /// The refusal of the first bad message; `message-too-large` when one frame cannot carry them all; see [`Publisher::publish`].
-    pub async fn publish_atomic(
-        &self,
-        messages: impl IntoIterator<Item = Message>,
-    ) -> Result<Vec<Published>, Error> {
+    pub async fn publish_atomic(&self, messages: impl IntoIterator<Item = Message>) -> Result<Vec<Published>, Error> {
         let mut batch = Batch::atomic(messages.into_iter());
         if batch.entries.is_empty() {
             return Ok(Vec::new());
@@ -150,22 +138,16 @@ impl Publisher {
         self.client.check_frame(batch.items.len())?;
         let window = self.client.window();
         let cost = window.cost(batch.items.len());
-        let count =
-            u32::try_from(batch.entries.len()).expect("a frame holds far fewer than 4 G messages");
+        let count = u32::try_from(batch.entries.len()).expect("a frame holds far fewer than 4 G messages");
         let places = count.min(window.messages_max());
         batch.charge(places, cost);
         window.take(places, cost).await?;
         let mut receipt = BatchReceipt::default();
-        receipt
-            .parts
-            .push_back(Part::Stored(Arc::clone(&batch.outcome), 0..count));
+        receipt.parts.push_back(Part::Stored(Arc::clone(&batch.outcome), 0..count));
         self.client.list(self.lane.push_atomic(batch), &self.lane);
         let results = receipt.await;
-        let first_cause = results
-            .iter()
-            .filter_map(|result| result.as_ref().err())
-            .find(|error| error.code() != Some(ErrorCode::AtomicRefused))
-            .cloned();
+        let first_cause =
+            results.iter().filter_map(|result| result.as_ref().err()).find(|error| error.code() != Some(ErrorCode::AtomicRefused)).cloned();
         match first_cause {
             Some(error) => Err(error),
             None => results.into_iter().collect(),
@@ -174,20 +156,11 @@ impl Publisher {
 
     fn enter(&self, message: Message, cost: u32) -> Receipt {
         let mut place = None;
-        let listed = self.lane.push(
-            std::iter::once((message, cost)),
-            self.client.frame_room(),
-            |outcome, index| {
-                place = Some(Place {
-                    outcome: Arc::clone(outcome),
-                    index,
-                });
-            },
-        );
+        let listed = self.lane.push(std::iter::once((message, cost)), self.client.frame_room(), |outcome, index| {
+            place = Some(Place { outcome: Arc::clone(outcome), index });
+        });
         self.client.list(listed, &self.lane);
-        Receipt {
-            place: place.expect("the lane places every message"),
-        }
+        Receipt { place: place.expect("the lane places every message") }
     }
 }
 
@@ -225,12 +198,8 @@ enum Part {
 impl BatchReceipt {
     fn add(&mut self, outcome: &Arc<Outcome<Published>>, index: u32) {
         match self.parts.back_mut() {
-            Some(Part::Stored(last, range)) if Arc::ptr_eq(last, outcome) && range.end == index => {
-                range.end += 1
-            }
-            _ => self
-                .parts
-                .push_back(Part::Stored(Arc::clone(outcome), index..index + 1)),
+            Some(Part::Stored(last, range)) if Arc::ptr_eq(last, outcome) && range.end == index => range.end += 1,
+            _ => self.parts.push_back(Part::Stored(Arc::clone(outcome), index..index + 1)),
         }
     }
 

@@ -24,11 +24,7 @@ impl<M: prost::Message + Default> Queue<M> {
     pub(crate) fn new<C: Contract<Message = M>>(client: &Client) -> Queue<M> {
         let contract = ContractInfo::of::<C>();
         let publisher = client.publisher_under(contract.queue, contract.known_fingerprint());
-        Queue {
-            publisher,
-            contract,
-            message: PhantomData,
-        }
+        Queue { publisher, contract, message: PhantomData }
     }
 
     /// The contract that this handle was made for.
@@ -49,41 +45,27 @@ impl<M: prost::Message + Default> Queue<M> {
     ///
     /// # Errors
     /// See [`Client::publish`].
-    pub async fn publish_with(
-        &self,
-        message: &M,
-        options: PublishOptions,
-    ) -> Result<Published, Error> {
+    pub async fn publish_with(&self, message: &M, options: PublishOptions) -> Result<Published, Error> {
         self.publisher.publish(encode(message).with(options)).await
     }
 
     /// Publishes many; one result each, in their order. One bad message does not fail its neighbours.
-    pub async fn publish_batch<'m>(
-        &self,
-        messages: impl IntoIterator<Item = &'m M>,
-    ) -> Vec<Result<Published, Error>>
+    pub async fn publish_batch<'m>(&self, messages: impl IntoIterator<Item = &'m M>) -> Vec<Result<Published, Error>>
     where
         M: 'm,
     {
-        self.publisher
-            .publish_batch(messages.into_iter().map(encode))
-            .await
+        self.publisher.publish_batch(messages.into_iter().map(encode)).await
     }
 
     /// Publishes all or none, in one frame.
     ///
     /// # Errors
     /// The first item's refusal; see [`Client::publish`].
-    pub async fn publish_atomic<'m>(
-        &self,
-        messages: impl IntoIterator<Item = &'m M>,
-    ) -> Result<Vec<Published>, Error>
+    pub async fn publish_atomic<'m>(&self, messages: impl IntoIterator<Item = &'m M>) -> Result<Vec<Published>, Error>
     where
         M: 'm,
     {
-        self.publisher
-            .publish_atomic(messages.into_iter().map(encode))
-            .await
+        self.publisher.publish_atomic(messages.into_iter().map(encode)).await
     }
 
     /// Hands one message in and returns as soon as there is room in the window; the receipt may be awaited later.
@@ -105,20 +87,9 @@ impl<M: prost::Message + Default> Queue<M> {
     /// # Errors
     /// See [`Client::consume`].
     pub async fn consume(&self, options: ConsumeOptions) -> Result<TypedSubscription<M>, Error> {
-        let options = ConsumeOptions {
-            contract: self.contract.known_fingerprint(),
-            ..options
-        };
-        let inner = self
-            .publisher
-            .client()
-            .consume(self.contract.queue, options)
-            .await?;
-        Ok(TypedSubscription {
-            inner,
-            message_type: self.contract.message_type,
-            message: PhantomData,
-        })
+        let options = ConsumeOptions { contract: self.contract.known_fingerprint(), ..options };
+        let inner = self.publisher.client().consume(self.contract.queue, options).await?;
+        Ok(TypedSubscription { inner, message_type: self.contract.message_type, message: PhantomData })
     }
 }
 
@@ -128,19 +99,13 @@ fn encode<M: prost::Message>(message: &M) -> Message {
 
 impl<M> Clone for Queue<M> {
     fn clone(&self) -> Queue<M> {
-        Queue {
-            publisher: self.publisher.clone(),
-            contract: self.contract,
-            message: PhantomData,
-        }
+        Queue { publisher: self.publisher.clone(), contract: self.contract, message: PhantomData }
     }
 }
 
 impl<M> fmt::Debug for Queue<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("contract", &self.contract)
-            .finish_non_exhaustive()
+        f.debug_struct("Queue").field("contract", &self.contract).finish_non_exhaustive()
     }
 }
 
@@ -168,10 +133,7 @@ impl<M: prost::Message + Default> TypedSubscription<M> {
                     message_type: self.message_type.to_owned(),
                     source: error,
                 };
-                Err(ReceiveError::Undecodable(Box::new(Undecodable {
-                    delivery,
-                    error,
-                })))
+                Err(ReceiveError::Undecodable(Box::new(Undecodable { delivery, error })))
             }
         })
     }
@@ -320,9 +282,7 @@ impl Undecodable {
 impl From<ReceiveError> for Error {
     fn from(error: ReceiveError) -> Error {
         match error {
-            ReceiveError::Undecodable(undecodable) => {
-                Error::Decode(std::sync::Arc::new(undecodable.error))
-            }
+            ReceiveError::Undecodable(undecodable) => Error::Decode(std::sync::Arc::new(undecodable.error)),
             ReceiveError::Client(error) => error,
         }
     }

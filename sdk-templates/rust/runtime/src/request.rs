@@ -51,13 +51,8 @@ impl Reply {
     pub(crate) fn decode<R: Message + Default>(self, expected: Opcode) -> Result<R, Error> {
         if self.opcode != expected as u8 {
             let got = Opcode::from_u8(self.opcode).map_or("an unknown opcode", Opcode::name);
-            return Err(Error::protocol(format_args!(
-                "the broker answered {got} instead of {}",
-                expected.name()
-            )));
+            return Err(Error::protocol(format_args!("the broker answered {got} instead of {}", expected.name())));
         }
-        R::decode(self.payload).map_err(|error| {
-            Error::protocol(format_args!("{} does not decode: {error}", expected.name()))
-        })
+        R::decode(self.payload).map_err(|error| Error::protocol(format_args!("{} does not decode: {error}", expected.name())))
     }
 }

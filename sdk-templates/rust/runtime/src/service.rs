@@ -24,15 +24,8 @@ where
     Req: prost::Message + Default,
     Rep: prost::Message + Default,
 {
-    pub(crate) fn new<C: CallContract<Message = Req, Reply = Rep>>(
-        client: &Client,
-    ) -> Service<Req, Rep> {
-        Service {
-            client: client.clone(),
-            contract: ContractInfo::of::<C>(),
-            reply_type: C::REPLY_TYPE,
-            types: PhantomData,
-        }
+    pub(crate) fn new<C: CallContract<Message = Req, Reply = Rep>>(client: &Client) -> Service<Req, Rep> {
+        Service { client: client.clone(), contract: ContractInfo::of::<C>(), reply_type: C::REPLY_TYPE, types: PhantomData }
     }
 
     /// The contract that this handle was made for.
@@ -48,10 +41,7 @@ where
     pub async fn call(&self, request: &Req, timeout: Duration) -> Result<Rep, Error> {
         let message = Message::new(request.encode_to_vec());
         let fingerprint = self.contract.known_fingerprint();
-        let replied = self
-            .client
-            .call_under(self.contract.queue, fingerprint, message, timeout)
-            .await?;
+        let replied = self.client.call_under(self.contract.queue, fingerprint, message, timeout).await?;
         Rep::decode(replied.payload).map_err(|source| self.decode_error(self.reply_type, source))
     }
 
@@ -60,15 +50,9 @@ where
     /// # Errors
     /// See [`Client::serve`].
     pub async fn serve(&self, options: ServeOptions) -> Result<TypedResponder<Req, Rep>, Error> {
-        let options = ServeOptions {
-            contract: self.contract.known_fingerprint(),
-            ..options
-        };
+        let options = ServeOptions { contract: self.contract.known_fingerprint(), ..options };
         let inner = self.client.serve(self.contract.queue, options).await?;
-        Ok(TypedResponder {
-            inner,
-            service: self.clone(),
-        })
+        Ok(TypedResponder { inner, service: self.clone() })
     }
 
     fn decode_error(&self, message_type: &str, source: prost::DecodeError) -> Error {
@@ -83,21 +67,13 @@ where
 
 impl<Req, Rep> Clone for Service<Req, Rep> {
     fn clone(&self) -> Service<Req, Rep> {
-        Service {
-            client: self.client.clone(),
-            contract: self.contract,
-            reply_type: self.reply_type,
-            types: PhantomData,
-        }
+        Service { client: self.client.clone(), contract: self.contract, reply_type: self.reply_type, types: PhantomData }
     }
 }
 
 impl<Req, Rep> fmt::Debug for Service<Req, Rep> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service")
-            .field("contract", &self.contract)
-            .field("reply_type", &self.reply_type)
-            .finish_non_exhaustive()
+        f.debug_struct("Service").field("contract", &self.contract).field("reply_type", &self.reply_type).finish_non_exhaustive()
     }
 }
 
@@ -122,16 +98,10 @@ where
             };
             match Req::decode(call.payload.clone()) {
                 Ok(body) => {
-                    return Some(Ok(TypedCall {
-                        body,
-                        call,
-                        reply: PhantomData,
-                    }));
+                    return Some(Ok(TypedCall { body, call, reply: PhantomData }));
                 }
                 Err(source) => {
-                    let error = self
-                        .service
-                        .decode_error(self.service.contract.message_type, source);
+                    let error = self.service.decode_error(self.service.contract.message_type, source);
                     // Without a connection the caller has been told already.
                     let _ = call.fail(ErrorCode::SchemaViolation, error.to_string());
                 }

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use qwerq_proto::{
-    ErrorCode, FRAME_OVERHEAD_BYTES, Frame, Opcode, encode_frame, encode_payload_frame, wire,
-};
+use qwerq_proto::{ErrorCode, FRAME_OVERHEAD_BYTES, Frame, Opcode, encode_frame, encode_payload_frame, wire};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
@@ -140,16 +138,8 @@ pub(crate) enum Exit {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, carry: Carry, agreed: Agreed, now: Instant) -> Session {
-        shared.set_frame_room(
-            agreed
-                .max_frame_bytes
-                .saturating_sub(FRAME_OVERHEAD_BYTES)
-                .max(1024) as usize,
-        );
-        let ledger = Arc::new(Ledger::new(
-            Arc::clone(&shared.bell),
-            shared.settings.max_lease,
-        ));
+        shared.set_frame_room(agreed.max_frame_bytes.saturating_sub(FRAME_OVERHEAD_BYTES).max(1024) as usize);
+        let ledger = Arc::new(Ledger::new(Arc::clone(&shared.bell), shared.settings.max_lease));
         let mut session = Session {
             shared,
             ledger,
@@ -201,33 +191,21 @@ impl Session {
             Phase::Running => None,
             Phase::Draining { until, leader } => {
                 let quiet = self.sent.is_empty() && self.out.is_empty() && self.ledger.held() == 0;
-                (quiet || now >= *until).then(|| Exit::GoAway {
-                    leader: leader.take(),
-                })
+                (quiet || now >= *until).then(|| Exit::GoAway { leader: leader.take() })
             }
-            Phase::Closing { unsubscribed, .. } => {
-                (*unsubscribed && self.sent.is_empty() && self.out.is_empty())
-                    .then_some(Exit::Closed)
-            }
+            Phase::Closing { unsubscribed, .. } => (*unsubscribed && self.sent.is_empty() && self.out.is_empty()).then_some(Exit::Closed),
         }
     }
 
     /// When [`Session::tick`] must be called next.
     pub(crate) fn deadline(&self) -> Instant {
-        let mut deadline =
-            (self.said_at + self.agreed.heartbeat).min(self.heard_at + self.agreed.silence);
+        let mut deadline = (self.said_at + self.agreed.heartbeat).min(self.heard_at + self.agreed.silence);
         let sweep = self.ledger.sweep_due();
         let drained = match self.phase {
             Phase::Draining { until, .. } => Some(until),
             _ => None,
         };
-        for due in self
-            .later
-            .iter()
-            .map(|(due, _)| *due)
-            .chain(sweep)
-            .chain(drained)
-        {
+        for due in self.later.iter().map(|(due, _)| *due).chain(sweep).chain(drained) {
             deadline = deadline.min(due);
         }
         deadline
@@ -239,18 +217,11 @@ impl Session {
     /// When the broker has been silent for too long.
     pub(crate) fn tick(&mut self, now: Instant) -> Result<(), Error> {
         if now >= self.heard_at + self.agreed.silence {
-            return Err(Error::protocol(format_args!(
-                "the broker was silent for {:?}",
-                self.agreed.silence
-            )));
+            return Err(Error::protocol(format_args!("the broker was silent for {:?}", self.agreed.silence)));
         }
         self.ledger.sweep(now);
         self.say_notes();
-        for (_, later) in self
-            .later
-            .extract_if(.., |(due, _)| *due <= now)
-            .collect::<Vec<_>>()
-        {
+        for (_, later) in self.later.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
             match later {
                 Later::Publish(lane, batch) => {
                     if lane.push_front(std::iter::once(batch)) {
@@ -278,10 +249,7 @@ impl Session {
     pub(crate) fn receive(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         self.heard_at = now;
         let Some(opcode) = Opcode::from_u8(frame.opcode) else {
-            debug!(
-                opcode = frame.opcode,
-                "ignoring a frame with an unknown opcode"
-            );
+            debug!(opcode = frame.opcode, "ignoring a frame with an unknown opcode");
             return Ok(());
         };
         match (opcode, frame.request_id) {
@@ -297,10 +265,7 @@ impl Session {
                 Ok(())
             }
             (_, Some(id)) => self.on_reply(id, frame, now),
-            (_, None) => Err(Error::protocol(format_args!(
-                "{} without a request id",
-                opcode.name()
-            ))),
+            (_, None) => Err(Error::protocol(format_args!("{} without a request id", opcode.name()))),
         }
     }
 
@@ -317,18 +282,12 @@ impl Session {
         for Sent { end, what } in sent {
             let maybe_stored = end <= self.written;
             match what {
-                What::Publish(lane, batch) => {
-                    batches.extend(survivors(&self.shared, batch, maybe_stored).map(|b| (lane, b)))
-                }
+                What::Publish(lane, batch) => batches.extend(survivors(&self.shared, batch, maybe_stored).map(|b| (lane, b))),
                 What::Request(request) if !maybe_stored || request.repeat == Repeat::Safe => {
                     commands.push_back(Command::Request(request));
                 }
                 // Whoever does not wait any more needs no answer, here and below.
-                What::Request(request) => drop(
-                    request
-                        .reply
-                        .send(Err(Error::Disconnected { maybe_stored })),
-                ),
+                What::Request(request) => drop(request.reply.send(Err(Error::Disconnected { maybe_stored }))),
                 What::Consume(_) => {}
                 What::Unsubscribe(number, reply) => {
                     self.carry.open.remove(&number);
@@ -346,9 +305,7 @@ impl Session {
         }
         put_back(batches, &mut self.carry.lanes);
         // Frames without a reply speak of things that ended with the connection.
-        self.carry
-            .commands
-            .retain(|command| !matches!(command, Command::Post { .. }));
+        self.carry.commands.retain(|command| !matches!(command, Command::Post { .. }));
         commands.append(&mut self.carry.commands);
         self.carry.commands = commands;
         if let Phase::Closing { replies, .. } = self.phase {
@@ -407,28 +364,15 @@ impl Session {
         for command in commands {
             let draining = matches!(self.phase, Phase::Draining { .. });
             match command {
-                Command::Request(_) | Command::Subscribe(..) if draining => {
-                    self.carry.commands.push_back(command)
-                }
+                Command::Request(_) | Command::Subscribe(..) if draining => self.carry.commands.push_back(command),
                 Command::Request(request) => self.send_request(request),
                 Command::Cancel(id) => self.cancel(id),
                 Command::Subscribe(open, reply) => {
                     let number = open.feed.number();
-                    self.carry.open.insert(
-                        number,
-                        Opened {
-                            open,
-                            reply: Some(reply),
-                            ending: false,
-                        },
-                    );
+                    self.carry.open.insert(number, Opened { open, reply: Some(reply), ending: false });
                     self.send_consume(number);
                 }
-                Command::Unsubscribe {
-                    number,
-                    keep_leases,
-                    reply,
-                } => self.unsubscribe(number, keep_leases, reply),
+                Command::Unsubscribe { number, keep_leases, reply } => self.unsubscribe(number, keep_leases, reply),
                 Command::Post { opcode, payload } => self.put_payload(opcode, None, &payload),
                 Command::Settle(note) => self.say(note),
                 Command::Close(reply) => self.start_closing(reply, now),
@@ -441,13 +385,8 @@ impl Session {
             return;
         }
         if request.payload.len() + 4 > self.agreed.max_frame_bytes as usize {
-            let text = format!(
-                "a request of {} bytes is over the broker's frame limit",
-                request.payload.len()
-            );
-            let _ = request
-                .reply
-                .send(Err(Error::local(ErrorCode::FrameTooLarge, text)));
+            let text = format!("a request of {} bytes is over the broker's frame limit", request.payload.len());
+            let _ = request.reply.send(Err(Error::local(ErrorCode::FrameTooLarge, text)));
             return;
         }
         self.put_payload(request.opcode, Some(request.id), &request.payload);
@@ -455,10 +394,7 @@ impl Session {
     }
 
     fn cancel(&mut self, id: u32) {
-        let known = self
-            .sent
-            .get(&id)
-            .is_some_and(|sent| matches!(sent.what, What::Request(_)));
+        let known = self.sent.get(&id).is_some_and(|sent| matches!(sent.what, What::Request(_)));
         if known {
             self.sent.remove(&id);
             self.put(Opcode::Cancel, None, &wire::Cancel { request_id: id });
@@ -475,18 +411,8 @@ impl Session {
         self.remember(id, What::Consume(number));
     }
 
-    fn unsubscribe(
-        &mut self,
-        number: u32,
-        keep_leases: bool,
-        reply: Option<oneshot::Sender<Result<(), Error>>>,
-    ) {
-        let Some(opened) = self
-            .carry
-            .open
-            .get_mut(&number)
-            .filter(|opened| !opened.ending)
-        else {
+    fn unsubscribe(&mut self, number: u32, keep_leases: bool, reply: Option<oneshot::Sender<Result<(), Error>>>) {
+        let Some(opened) = self.carry.open.get_mut(&number).filter(|opened| !opened.ending) else {
             answer(reply, Ok(()));
             return;
         };
@@ -496,36 +422,20 @@ impl Session {
             self.ledger.lose_subscription(number);
         }
         let id = self.shared.next_request();
-        self.put(
-            Opcode::Unsubscribe,
-            Some(id),
-            &wire::Unsubscribe {
-                subscription: number,
-                keep_leases,
-            },
-        );
+        self.put(Opcode::Unsubscribe, Some(id), &wire::Unsubscribe { subscription: number, keep_leases });
         self.remember(id, What::Unsubscribe(number, reply));
     }
 
     fn start_closing(&mut self, reply: Option<oneshot::Sender<Result<(), Error>>>, _now: Instant) {
         self.shared.close();
         if !matches!(self.phase, Phase::Closing { .. }) {
-            self.phase = Phase::Closing {
-                replies: Vec::new(),
-                unsubscribed: false,
-            };
+            self.phase = Phase::Closing { replies: Vec::new(), unsubscribed: false };
             for opened in self.carry.open.values() {
                 opened.open.feed.end(None);
             }
             // What may wait for others is not waited for.
-            let waiting =
-                |sent: &Sent| matches!(&sent.what, What::Request(request) if request.may_wait());
-            let ids: Vec<u32> = self
-                .sent
-                .iter()
-                .filter(|(_, sent)| waiting(sent))
-                .map(|(id, _)| *id)
-                .collect();
+            let waiting = |sent: &Sent| matches!(&sent.what, What::Request(request) if request.may_wait());
+            let ids: Vec<u32> = self.sent.iter().filter(|(_, sent)| waiting(sent)).map(|(id, _)| *id).collect();
             ids.into_iter().for_each(|id| self.cancel(id));
         }
         if let (Phase::Closing { replies, .. }, Some(reply)) = (&mut self.phase, reply) {
@@ -535,11 +445,7 @@ impl Session {
 
     /// When all that a closing client had to say is answered: ends its subscriptions, which releases their leases.
     fn finish_closing(&mut self) {
-        let Phase::Closing {
-            unsubscribed: unsubscribed @ false,
-            ..
-        } = &mut self.phase
-        else {
+        let Phase::Closing { unsubscribed: unsubscribed @ false, .. } = &mut self.phase else {
             return;
         };
         if !(self.sent.is_empty() && self.later.is_empty() && self.carry.lanes.is_empty()) {
@@ -570,22 +476,14 @@ impl Session {
 
     fn may_publish(&self) -> bool {
         self.out.len() < OUT_BYTES_MAX
-            && (self.publishing == 0
-                || self.publishing < self.agreed.window_requests
-                    && self.publishing_bytes < self.agreed.window_bytes)
+            && (self.publishing == 0 || self.publishing < self.agreed.window_requests && self.publishing_bytes < self.agreed.window_bytes)
     }
 
     fn send_publish(&mut self, lane: Arc<Lane>, batch: Batch) {
         let bytes = publish_frame::payload_len(&lane, &batch);
         if bytes + 4 > self.agreed.max_frame_bytes as usize {
-            let text = format!(
-                "a publish of {bytes} bytes is over the broker's frame limit; send less at once"
-            );
-            resolve_all(
-                &self.shared,
-                &batch,
-                &Error::local(ErrorCode::MessageTooLarge, text),
-            );
+            let text = format!("a publish of {bytes} bytes is over the broker's frame limit; send less at once");
+            resolve_all(&self.shared, &batch, &Error::local(ErrorCode::MessageTooLarge, text));
             return;
         }
         let id = self.shared.next_request();
@@ -608,29 +506,16 @@ impl Session {
                 self.on_publish_ack(lane, batch, ack, now)
             }
             What::Request(request) => {
-                let reply = Reply {
-                    opcode: frame.opcode,
-                    payload: frame.payload,
-                    ledger: Arc::clone(&self.ledger),
-                };
+                let reply = Reply { opcode: frame.opcode, payload: frame.payload, ledger: Arc::clone(&self.ledger) };
                 if let Err(Ok(unwanted)) = request.reply.send(Ok(reply)) {
-                    let frame = Frame {
-                        opcode: unwanted.opcode,
-                        request_id: Some(id),
-                        payload: unwanted.payload,
-                    };
+                    let frame = Frame { opcode: unwanted.opcode, request_id: Some(id), payload: unwanted.payload };
                     return self.on_orphan(frame, now);
                 }
                 Ok(())
             }
             What::Consume(number) => {
                 let ack: wire::ConsumeAck = decode(expect(frame, Opcode::ConsumeAck)?)?;
-                if let Some(reply) = self
-                    .carry
-                    .open
-                    .get_mut(&number)
-                    .and_then(|opened| opened.reply.take())
-                {
+                if let Some(reply) = self.carry.open.get_mut(&number).and_then(|opened| opened.reply.take()) {
                     let _ = reply.send(Ok(ack));
                 }
                 Ok(())
@@ -645,17 +530,11 @@ impl Session {
                 let settled: wire::Settled = decode(frame)?;
                 let mut refused: BTreeMap<u32, Error> = BTreeMap::new();
                 for lease in settled.refused {
-                    refused.insert(
-                        lease.index,
-                        lease.error.map_or_else(Error::stale_lease, Error::from),
-                    );
+                    refused.insert(lease.index, lease.error.map_or_else(Error::stale_lease, Error::from));
                 }
-                let count = u32::try_from(note.leases.len())
-                    .expect("a frame holds far fewer than 4 G leases");
+                let count = u32::try_from(note.leases.len()).expect("a frame holds far fewer than 4 G leases");
                 if let Some(outcome) = note.outcome {
-                    outcome.resolve(
-                        (0..count).map(|index| (index, refused.remove(&index).map_or(Ok(()), Err))),
-                    );
+                    outcome.resolve((0..count).map(|index| (index, refused.remove(&index).map_or(Ok(()), Err))));
                 }
                 Ok(())
             }
@@ -666,9 +545,7 @@ impl Session {
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
             let fetched: wire::Fetched = decode(frame)?;
-            let unwanted =
-                self.ledger
-                    .deliveries(&Arc::from(""), fetched.messages, None, false, now);
+            let unwanted = self.ledger.deliveries(&Arc::from(""), fetched.messages, None, false, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
                 let _ = delivery.release();
@@ -677,35 +554,16 @@ impl Session {
         Ok(())
     }
 
-    fn on_publish_ack(
-        &mut self,
-        lane: Arc<Lane>,
-        batch: Batch,
-        ack: publish_frame::Ack,
-        now: Instant,
-    ) -> Result<(), Error> {
+    fn on_publish_ack(&mut self, lane: Arc<Lane>, batch: Batch, ack: publish_frame::Ack, now: Instant) -> Result<(), Error> {
         if ack.results.len() != batch.entries.len() {
             let (got, wanted) = (ack.results.len(), batch.entries.len());
-            resolve_all(
-                &self.shared,
-                &batch,
-                &Error::Disconnected { maybe_stored: true },
-            );
-            return Err(Error::protocol(format_args!(
-                "PUBLISH_ACK has {got} results for {wanted} messages"
-            )));
+            resolve_all(&self.shared, &batch, &Error::Disconnected { maybe_stored: true });
+            return Err(Error::protocol(format_args!("PUBLISH_ACK has {got} results for {wanted} messages")));
         }
         let again = batch.refused < OVERLOADED_RETRIES_MAX && !batch.atomic;
-        let retried = |result: &Result<_, Error>| {
-            again && matches!(result, Err(error) if is_overloaded(error))
-        };
+        let retried = |result: &Result<_, Error>| again && matches!(result, Err(error) if is_overloaded(error));
         if ack.any_error && ack.results.iter().any(retried) {
-            let pause = ack
-                .results
-                .iter()
-                .filter_map(|r| r.as_ref().err()?.retry_after())
-                .max()
-                .unwrap_or(OVERLOADED_PAUSE);
+            let pause = ack.results.iter().filter_map(|r| r.as_ref().err()?.retry_after()).max().unwrap_or(OVERLOADED_PAUSE);
             if let Some(mut part) = batch.filter(|position, _| retried(&ack.results[position])) {
                 part.refused += 1;
                 self.later.push((now + pause, Later::Publish(lane, part)));
@@ -736,10 +594,7 @@ impl Session {
                 }
             }
             What::Request(mut request) => {
-                if is_overloaded(&error)
-                    && !request.may_wait()
-                    && request.refused < OVERLOADED_RETRIES_MAX
-                {
+                if is_overloaded(&error) && !request.may_wait() && request.refused < OVERLOADED_RETRIES_MAX {
                     request.refused += 1;
                     self.later.push((now + pause, Later::Request(request)));
                 } else {
@@ -806,15 +661,11 @@ impl Session {
             _ => None,
         };
         let queue = feed.map_or_else(|| Arc::from(""), |feed| Arc::clone(&feed.queue));
-        let deliveries = self
-            .ledger
-            .deliveries(&queue, deliver.messages, Some(number), true, now);
+        let deliveries = self.ledger.deliveries(&queue, deliver.messages, Some(number), true, now);
         match feed.filter(|_| opened.is_some_and(|opened| !opened.ending)) {
             Some(feed) => feed.push(deliveries.into_iter(), next_position),
             // They crossed an UNSUBSCRIBE.
-            None => deliveries
-                .into_iter()
-                .for_each(|delivery| drop(delivery.release())),
+            None => deliveries.into_iter().for_each(|delivery| drop(delivery.release())),
         }
         Ok(())
     }
@@ -833,17 +684,10 @@ impl Session {
 
     fn on_go_away(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         let go_away: wire::GoAway = decode(frame)?;
-        debug!(
-            reason = go_away.reason,
-            leader = go_away.leader,
-            "the broker says GOAWAY"
-        );
+        debug!(reason = go_away.reason, leader = go_away.leader, "the broker says GOAWAY");
         if matches!(self.phase, Phase::Running) {
             let leader = (!go_away.leader.is_empty()).then_some(go_away.leader);
-            self.phase = Phase::Draining {
-                until: now + DRAIN_LIMIT,
-                leader,
-            };
+            self.phase = Phase::Draining { until: now + DRAIN_LIMIT, leader };
         }
         Ok(())
     }
@@ -861,13 +705,7 @@ impl Session {
     }
 
     fn remember(&mut self, id: u32, what: What) {
-        self.sent.insert(
-            id,
-            Sent {
-                end: self.queued,
-                what,
-            },
-        );
+        self.sent.insert(id, Sent { end: self.queued, what });
     }
 
     fn forget(&mut self, id: u32) -> Option<Sent> {
@@ -883,11 +721,7 @@ impl Session {
 impl Carry {
     /// Whether something waits that has never been written.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.lanes.is_empty()
-            || self
-                .commands
-                .iter()
-                .any(|command| !matches!(command, Command::Close(_)))
+        !self.lanes.is_empty() || self.commands.iter().any(|command| !matches!(command, Command::Close(_)))
     }
 
     /// Whether the client has been closed meanwhile; looks into the inbox.
@@ -895,9 +729,7 @@ impl Carry {
         let (commands, lanes) = shared.take();
         self.commands.extend(commands);
         self.lanes.extend(lanes);
-        self.commands
-            .iter()
-            .any(|command| matches!(command, Command::Close(_)))
+        self.commands.iter().any(|command| matches!(command, Command::Close(_)))
     }
 
     /// There will be no further connection: tells everybody why.
@@ -914,10 +746,7 @@ impl Carry {
             opened.open.feed.clear();
             match opened.reply {
                 Some(reply) => drop(reply.send(Err(error.clone()))),
-                None => opened
-                    .open
-                    .feed
-                    .end(Some(error.clone()).filter(|error| !matches!(error, Error::Closed))),
+                None => opened.open.feed.end(Some(error.clone()).filter(|error| !matches!(error, Error::Closed))),
             }
         }
         for command in self.commands {
@@ -926,12 +755,7 @@ impl Carry {
                 Command::Subscribe(_, reply) => drop(reply.send(Err(error.clone()))),
                 Command::Unsubscribe { reply, .. } => answer(reply, Ok(())),
                 Command::Settle(note) => fail_note(note, error),
-                Command::Close(reply) if unsent => answer(
-                    reply,
-                    Err(Error::Disconnected {
-                        maybe_stored: false,
-                    }),
-                ),
+                Command::Close(reply) if unsent => answer(reply, Err(Error::Disconnected { maybe_stored: false })),
                 Command::Close(reply) => answer(reply, Ok(())),
                 Command::Cancel(_) | Command::Post { .. } => {}
             }
@@ -946,28 +770,18 @@ pub(crate) fn fail_lane(shared: &Shared, lane: &Lane, error: &Error) {
     }
 }
 
-fn resolve(
-    shared: &Shared,
-    batch: &Batch,
-    results: impl Iterator<Item = Result<crate::message::Published, Error>>,
-) {
+fn resolve(shared: &Shared, batch: &Batch, results: impl Iterator<Item = Result<crate::message::Published, Error>>) {
     let (mut messages, mut bytes) = (0_usize, 0_usize);
     for entry in &batch.entries {
         messages += entry.window_messages as usize;
         bytes += entry.window_bytes as usize;
     }
-    batch
-        .outcome
-        .resolve(batch.entries.iter().map(|entry| entry.index).zip(results));
+    batch.outcome.resolve(batch.entries.iter().map(|entry| entry.index).zip(results));
     shared.window.give(messages, bytes);
 }
 
 fn resolve_all(shared: &Shared, batch: &Batch, error: &Error) {
-    resolve(
-        shared,
-        batch,
-        batch.entries.iter().map(|_| Err(error.clone())),
-    );
+    resolve(shared, batch, batch.entries.iter().map(|_| Err(error.clone())));
 }
 
 /// What of a batch may go out again after its connection was lost; the rest is told.
@@ -1016,10 +830,7 @@ fn expect(frame: Frame, opcode: Opcode) -> Result<Frame, Error> {
         return Ok(frame);
     }
     let got = Opcode::from_u8(frame.opcode).map_or("an unknown opcode", Opcode::name);
-    Err(Error::protocol(format_args!(
-        "the broker answered {got} instead of {}",
-        opcode.name()
-    )))
+    Err(Error::protocol(format_args!("the broker answered {got} instead of {}", opcode.name())))
 }
 
 fn decode<M: prost::Message + Default>(frame: Frame) -> Result<M, Error> {

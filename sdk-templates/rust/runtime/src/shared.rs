@@ -119,11 +119,7 @@ impl Shared {
     pub(crate) fn lane(&self, queue: &str, contract: Option<[u8; 32]>) -> Arc<Lane> {
         let mut lanes = self.lanes.lock();
         let destination = (queue.to_owned(), contract);
-        Arc::clone(
-            lanes
-                .entry(destination)
-                .or_insert_with(|| Arc::new(Lane::new(queue.to_owned(), contract))),
-        )
+        Arc::clone(lanes.entry(destination).or_insert_with(|| Arc::new(Lane::new(queue.to_owned(), contract))))
     }
 
     /// Leaves a command for the task.
@@ -159,10 +155,7 @@ impl Shared {
     /// Takes all that has been left.
     pub(crate) fn take(&self) -> (VecDeque<Command>, VecDeque<Arc<Lane>>) {
         let mut inbox = self.inbox.lock();
-        (
-            std::mem::take(&mut inbox.commands),
-            std::mem::take(&mut inbox.lanes),
-        )
+        (std::mem::take(&mut inbox.commands), std::mem::take(&mut inbox.lanes))
     }
 
     /// Accepts nothing more.
@@ -182,10 +175,7 @@ impl Open {
     /// CONSUME, now.
     pub(crate) fn to_wire(&self) -> wire::Consume {
         match &self.feed {
-            Fed::Deliveries(feed) => {
-                self.options
-                    .to_wire(feed.number, &feed.queue, false, feed.position())
-            }
+            Fed::Deliveries(feed) => self.options.to_wire(feed.number, &feed.queue, false, feed.position()),
             Fed::Calls(feed) => self.options.to_wire(feed.number, &feed.queue, true, None),
         }
     }

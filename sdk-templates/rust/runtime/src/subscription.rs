@@ -91,13 +91,7 @@ impl ConsumeOptions {
     }
 
     /// CONSUME; a reader that keeps its own position goes on at `position` after a reconnect.
-    pub(crate) fn to_wire(
-        &self,
-        number: u32,
-        queue: &str,
-        serve: bool,
-        position: Option<u64>,
-    ) -> wire::Consume {
+    pub(crate) fn to_wire(&self, number: u32, queue: &str, serve: bool, position: Option<u64>) -> wire::Consume {
         let own_position = position.filter(|_| self.tail || self.group.is_empty());
         let start_at = own_position.map(StartAt::Offset).or(self.start_at);
         let role = match (serve, self.tail) {
@@ -115,9 +109,7 @@ impl ConsumeOptions {
             visibility_timeout_ms: self.visibility_timeout.map(millis).unwrap_or_default(),
             start_at: start_at.map(StartAt::into_wire),
             role: role.into(),
-            contract: self
-                .contract
-                .map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
+            contract: self.contract.map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
         }
     }
 }
@@ -165,11 +157,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// The subscription exists before the broker has agreed, so that a dropped future unsubscribes.
-    pub(crate) async fn open(
-        client: &Client,
-        feed: Arc<Feed<Delivery>>,
-        options: ConsumeOptions,
-    ) -> Result<Subscription, Error> {
+    pub(crate) async fn open(client: &Client, feed: Arc<Feed<Delivery>>, options: ConsumeOptions) -> Result<Subscription, Error> {
         let mut subscription = Subscription {
             client: client.clone(),
             feed: Arc::clone(&feed),

@@ -14,15 +14,9 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(messages: usize, bytes: usize) -> Window {
-        let clamp =
-            |n: usize| u32::try_from(n.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX >> 3);
+        let clamp = |n: usize| u32::try_from(n.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX >> 3);
         let (messages_max, bytes_max) = (clamp(messages), clamp(bytes));
-        Window {
-            messages: Semaphore::new(messages_max as usize),
-            messages_max,
-            bytes: Semaphore::new(bytes_max as usize),
-            bytes_max,
-        }
+        Window { messages: Semaphore::new(messages_max as usize), messages_max, bytes: Semaphore::new(bytes_max as usize), bytes_max }
     }
 
     /// The most messages that may be taken at once.
@@ -37,9 +31,7 @@ impl Window {
 
     /// What a payload of that size takes from the window: a message larger than the whole window takes all of it.
     pub(crate) fn cost(&self, payload_bytes: usize) -> u32 {
-        u32::try_from(payload_bytes)
-            .unwrap_or(u32::MAX)
-            .min(self.bytes_max)
+        u32::try_from(payload_bytes).unwrap_or(u32::MAX).min(self.bytes_max)
     }
 
     /// Takes room, waiting for it in line.
@@ -47,16 +39,8 @@ impl Window {
         if self.try_take(messages, bytes)? {
             return Ok(());
         }
-        let messages = self
-            .messages
-            .acquire_many(messages)
-            .await
-            .map_err(|_| Error::Closed)?;
-        let bytes = self
-            .bytes
-            .acquire_many(bytes)
-            .await
-            .map_err(|_| Error::Closed)?;
+        let messages = self.messages.acquire_many(messages).await.map_err(|_| Error::Closed)?;
+        let bytes = self.bytes.acquire_many(bytes).await.map_err(|_| Error::Closed)?;
         messages.forget();
         bytes.forget();
         Ok(())

@@ -14,7 +14,5 @@ pub(crate) fn epoch_millis(time: SystemTime) -> u64 {
 
 /// The time that many milliseconds after the Unix epoch; the epoch itself when no clock reaches that far.
 pub(crate) fn from_epoch_millis(ms: u64) -> SystemTime {
-    UNIX_EPOCH
-        .checked_add(Duration::from_millis(ms))
-        .unwrap_or(UNIX_EPOCH)
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms)).unwrap_or(UNIX_EPOCH)
 }

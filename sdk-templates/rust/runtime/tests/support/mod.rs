@@ -56,14 +56,7 @@ impl Broker {
     /// The next connection, before HELLO.
     pub(crate) async fn arrival(&mut self) -> (String, Peer) {
         let (address, stream) = self.arriving.recv().await.unwrap();
-        (
-            address,
-            Peer {
-                stream,
-                input: BytesMut::new(),
-                decoder: FrameDecoder::new(MAX_FRAME_BYTES),
-            },
-        )
+        (address, Peer { stream, input: BytesMut::new(), decoder: FrameDecoder::new(MAX_FRAME_BYTES) })
     }
 
     /// The next connection, with HELLO answered by default limits.
@@ -124,14 +117,8 @@ impl Peer {
     }
 
     /// The next frame, which must carry that.
-    pub(crate) async fn expect<M: prost::Message + Default>(
-        &mut self,
-        opcode: Opcode,
-    ) -> (Option<u32>, M) {
-        let frame = self
-            .frame()
-            .await
-            .unwrap_or_else(|| panic!("the client hung up instead of {}", opcode.name()));
+    pub(crate) async fn expect<M: prost::Message + Default>(&mut self, opcode: Opcode) -> (Option<u32>, M) {
+        let frame = self.frame().await.unwrap_or_else(|| panic!("the client hung up instead of {}", opcode.name()));
         let got = Opcode::from_u8(frame.opcode).unwrap();
         assert_eq!(got.name(), opcode.name());
         (frame.request_id, M::decode(frame.payload).unwrap())
@@ -148,12 +135,7 @@ impl Peer {
         while self.any_frame().await.is_some() {}
     }
 
-    pub(crate) async fn send(
-        &mut self,
-        opcode: Opcode,
-        id: Option<u32>,
-        message: &impl prost::Message,
-    ) {
+    pub(crate) async fn send(&mut self, opcode: Opcode, id: Option<u32>, message: &impl prost::Message) {
         let mut out = BytesMut::new();
         encode_frame(&mut out, opcode, id, message);
         self.stream.write_all(&out).await.unwrap();
@@ -167,8 +149,7 @@ impl Peer {
     /// Acknowledges a PUBLISH of `count` messages with seqs from `first_seq`.
     pub(crate) async fn publish_ack(&mut self, id: Option<u32>, first_seq: u64, count: usize) {
         let results = (first_seq..).take(count).map(stored).collect();
-        self.send(Opcode::PublishAck, id, &publish_ack(results))
-            .await;
+        self.send(Opcode::PublishAck, id, &publish_ack(results)).await;
     }
 
     /// Reads a CONSUME and agrees to it.
@@ -187,15 +168,7 @@ impl Peer {
     /// Delivers messages of those seqs; see [`delivered`].
     pub(crate) async fn deliver(&mut self, subscription: u32, seqs: impl IntoIterator<Item = u64>) {
         let messages = seqs.into_iter().map(delivered).collect();
-        self.send(
-            Opcode::Message,
-            None,
-            &wire::Deliver {
-                subscription,
-                messages,
-            },
-        )
-        .await;
+        self.send(Opcode::Message, None, &wire::Deliver { subscription, messages }).await;
     }
 
     pub(crate) async fn error(&mut self, id: Option<u32>, error: wire::Error) {
@@ -205,36 +178,22 @@ impl Peer {
     /// Reads an UNSUBSCRIBE and carries it out.
     pub(crate) async fn unsubscribe(&mut self) -> wire::Unsubscribe {
         let (id, unsubscribe) = self.expect::<wire::Unsubscribe>(Opcode::Unsubscribe).await;
-        let ended = wire::SubscriptionEnded {
-            subscription: unsubscribe.subscription,
-            reason: None,
-        };
+        let ended = wire::SubscriptionEnded { subscription: unsubscribe.subscription, reason: None };
         self.send(Opcode::SubscriptionEnded, id, &ended).await;
         unsubscribe
     }
 }
 
 pub(crate) fn publish_ack(results: Vec<wire::PublishResult>) -> wire::PublishAck {
-    wire::PublishAck {
-        results,
-        durability: wire::Durability::Fsync.into(),
-        contract_unknown: false,
-    }
+    wire::PublishAck { results, durability: wire::Durability::Fsync.into(), contract_unknown: false }
 }
 
 pub(crate) fn stored(seq: u64) -> wire::PublishResult {
-    wire::PublishResult {
-        id: id_of(seq),
-        seq: Some(seq),
-        ..wire::PublishResult::default()
-    }
+    wire::PublishResult { id: id_of(seq), seq: Some(seq), ..wire::PublishResult::default() }
 }
 
 pub(crate) fn refused(error: wire::Error) -> wire::PublishResult {
-    wire::PublishResult {
-        error: Some(error),
-        ..wire::PublishResult::default()
-    }
+    wire::PublishResult { error: Some(error), ..wire::PublishResult::default() }
 }
 
 /// A delivery with payload `message <seq>` and a lease of 30 s whose id is the seq.
@@ -263,19 +222,11 @@ fn lease_of(seq: u64) -> Bytes {
 
 /// The seqs behind lease ids made by [`delivered`].
 pub(crate) fn seqs(settle: &wire::Settle) -> Vec<u64> {
-    settle
-        .lease_ids
-        .iter()
-        .map(|lease| u64::from_be_bytes(lease[16..].try_into().unwrap()))
-        .collect()
+    settle.lease_ids.iter().map(|lease| u64::from_be_bytes(lease[16..].try_into().unwrap())).collect()
 }
 
 pub(crate) fn payloads(publish: &wire::Publish) -> Vec<&str> {
-    publish
-        .items
-        .iter()
-        .map(|item| std::str::from_utf8(&item.payload).unwrap())
-        .collect()
+    publish.items.iter().map(|item| std::str::from_utf8(&item.payload).unwrap()).collect()
 }
 
 pub(crate) fn message(text: &str) -> Message {
