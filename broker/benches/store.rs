@@ -11,8 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use qwerq_broker::store::{Applied, Checkpoint, Location, MessageKey, MessageRun, Payloads, RemovedRun, Store, StoreOptions};
-use qwerq_core::RowChange;
+use qwerq_broker::store::{Applied, Checkpoint, Location, MessageKey, MessageRun, Payloads, RemovedRun, RowChange, Store, StoreOptions};
 
 const MESSAGES: u64 = 256 * 1024;
 const PAYLOAD_BYTES: u32 = 256;

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use qwerq_broker::store::{Applied, Checkpoint, Location, MessageKey, MessageRun, Payloads, RemovedRun, Store, StoreOptions};
-use qwerq_core::RowChange;
+use qwerq_broker::store::{Applied, Checkpoint, Location, MessageKey, MessageRun, Payloads, RemovedRun, RowChange, Store, StoreOptions};
+
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 

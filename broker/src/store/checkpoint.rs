@@ -10,13 +10,12 @@ use std::ops::{Bound, Range};
 use std::time::{Duration, Instant};
 
 use heed::RwTxn;
-use qwerq_core::RowChange;
 
 use super::block::BlockBuilder;
 use super::environment::{Environment, Table, put_sealed};
 use super::payloads::{Location, Payloads, SpanReader};
 use super::removal::Removal;
-use super::{Applied, MessageKey, StoreError};
+use super::{Applied, MessageKey, RowChange, StoreError};
 
 /// Messages of one queue with consecutive numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]

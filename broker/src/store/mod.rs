@@ -6,7 +6,6 @@
 //! holds here, so that its segments can be recycled.
 //! Read on in `environment.rs` (what is on disk) and `checkpoint.rs` (how it gets there).
 
-mod applied;
 mod block;
 mod checkpoint;
 mod checkpointer;
@@ -24,7 +23,10 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::applied::Applied;
+pub use qwerq_core::RowChange;
+
+pub use crate::journal::Applied;
+
 pub use self::checkpoint::{Checkpoint, Checkpointed, MessageRun, RemovedRun};
 pub use self::checkpointer::{CheckpointPending, Checkpointer, WhenDone};
 pub use self::error::StoreError;

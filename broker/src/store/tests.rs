@@ -6,8 +6,6 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use qwerq_core::RowChange;
-
 use super::*;
 
 /// A journal in memory.
