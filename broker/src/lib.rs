@@ -2,5 +2,4 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
-pub mod http;
-pub mod token;
+pub mod registry;
