@@ -34,27 +34,16 @@ pub(crate) fn fingerprint(schema: &Schema, message: u32, reply: Option<u32>) -> 
 pub(crate) fn form(schema: &Schema, message: u32, reply: Option<u32>) -> Vec<u8> {
     let roots: Vec<u32> = [Some(message), reply].into_iter().flatten().collect();
     let closure = schema.closure(&roots);
-    let mut form = Form {
-        schema,
-        bytes: Vec::new(),
-    };
+    let mut form = Form { schema, bytes: Vec::new() };
     form.text(FORM);
     form.text(&schema.message(message).full_name);
     form.optional(reply.map(|reply| schema.message(reply).full_name.as_str()));
 
-    let mut messages: Vec<&Message> = closure
-        .messages
-        .iter()
-        .map(|index| schema.message(*index))
-        .collect();
+    let mut messages: Vec<&Message> = closure.messages.iter().map(|index| schema.message(*index)).collect();
     messages.sort_unstable_by_key(|message| &message.full_name);
     form.list(messages, |form, message| form.message(message));
 
-    let mut enums: Vec<&Enum> = closure
-        .enums
-        .iter()
-        .map(|index| schema.enumeration(*index))
-        .collect();
+    let mut enums: Vec<&Enum> = closure.enums.iter().map(|index| schema.enumeration(*index)).collect();
     enums.sort_unstable_by_key(|enumeration| &enumeration.full_name);
     form.list(enums, |form, enumeration| form.enumeration(enumeration));
     form.bytes
@@ -71,11 +60,7 @@ impl Form<'_> {
         self.scope(message.file);
         self.options("MessageOptions", &message.options);
 
-        let mut oneofs: Vec<_> = message
-            .oneofs
-            .iter()
-            .filter(|oneof| !oneof.synthetic)
-            .collect();
+        let mut oneofs: Vec<_> = message.oneofs.iter().filter(|oneof| !oneof.synthetic).collect();
         oneofs.sort_unstable_by_key(|oneof| &oneof.name);
         self.list(oneofs, |form, oneof| {
             form.text(&oneof.name);
@@ -96,9 +81,7 @@ impl Form<'_> {
         self.number(u64::from(field.number));
         self.text(field.kind.name());
         self.optional(match field.kind {
-            Kind::Message(target) | Kind::Group(target) => {
-                Some(self.schema.message(target).full_name.as_str())
-            }
+            Kind::Message(target) | Kind::Group(target) => Some(self.schema.message(target).full_name.as_str()),
             Kind::Enum(target) => Some(self.schema.enumeration(target).full_name.as_str()),
             _ => None,
         });
@@ -108,10 +91,7 @@ impl Form<'_> {
             Label::Repeated => 3,
         });
         self.number(u64::from(field.proto3_optional));
-        let oneof = field
-            .oneof
-            .map(|oneof| &message.oneofs[oneof as usize])
-            .filter(|oneof| !oneof.synthetic);
+        let oneof = field.oneof.map(|oneof| &message.oneofs[oneof as usize]).filter(|oneof| !oneof.synthetic);
         self.optional(oneof.map(|oneof| oneof.name.as_str()));
         match &field.default {
             None => self.number(0),
@@ -121,10 +101,7 @@ impl Form<'_> {
             }
         }
         let short = field.name.rsplit('.').next().unwrap_or_default();
-        let json_name = field
-            .json_name
-            .as_deref()
-            .filter(|name| *name != default_json_name(short));
+        let json_name = field.json_name.as_deref().filter(|name| *name != default_json_name(short));
         self.optional(json_name);
         self.options("FieldOptions", &field.options);
     }
@@ -172,10 +149,7 @@ impl Form<'_> {
     }
 
     fn options(&mut self, kind: &str, options: &Bytes) {
-        let message = self
-            .schema
-            .find_message(&format!("google.protobuf.{kind}"))
-            .map(|index| self.schema.message(index));
+        let message = self.schema.find_message(&format!("google.protobuf.{kind}")).map(|index| self.schema.message(index));
         let canonical = canonical_options(self.schema, message, options, DEPTH_MAX);
         self.blob(&canonical);
     }
@@ -214,12 +188,7 @@ impl Form<'_> {
 
 /// An options message with its fields ordered by number, parts of singular messages merged, the last of a singular
 /// scalar kept, and nothing packed: compilers disagree in all of these. What the schema does not know stays as it is.
-fn canonical_options(
-    schema: &Schema,
-    message: Option<&Message>,
-    bytes: &[u8],
-    depth: u32,
-) -> Vec<u8> {
+fn canonical_options(schema: &Schema, message: Option<&Message>, bytes: &[u8], depth: u32) -> Vec<u8> {
     let Some(depth) = depth.checked_sub(1) else {
         return bytes.to_vec();
     };
@@ -230,12 +199,9 @@ fn canonical_options(
     }
     let mut out = Vec::with_capacity(bytes.len());
     for (number, values) in by_number {
-        let field =
-            message.and_then(|message| message.all_fields().find(|field| field.number == number));
+        let field = message.and_then(|message| message.all_fields().find(|field| field.number == number));
         let Some(field) = field else {
-            values
-                .iter()
-                .for_each(|value| put(&mut out, number, *value));
+            values.iter().for_each(|value| put(&mut out, number, *value));
             continue;
         };
         match (field.kind, field.label) {
@@ -247,19 +213,11 @@ fn canonical_options(
                 });
                 if label == Label::Repeated {
                     for part in parts {
-                        put(
-                            &mut out,
-                            number,
-                            RawValue::Bytes(&canonical_options(schema, target, part, depth)),
-                        );
+                        put(&mut out, number, RawValue::Bytes(&canonical_options(schema, target, part, depth)));
                     }
                 } else {
                     let merged = parts.collect::<Vec<_>>().concat();
-                    put(
-                        &mut out,
-                        number,
-                        RawValue::Bytes(&canonical_options(schema, target, &merged, depth)),
-                    );
+                    put(&mut out, number, RawValue::Bytes(&canonical_options(schema, target, &merged, depth)));
                 }
             }
             (kind, Label::Repeated) if kind.packable() => {
@@ -267,9 +225,7 @@ fn canonical_options(
                     put_unpacked(&mut out, number, kind, value);
                 }
             }
-            (_, Label::Repeated) => values
-                .iter()
-                .for_each(|value| put(&mut out, number, *value)),
+            (_, Label::Repeated) => values.iter().for_each(|value| put(&mut out, number, *value)),
             (_, Label::Optional | Label::Required) => {
                 if let Some(last) = values.last() {
                     put(&mut out, number, *last);
@@ -287,18 +243,14 @@ fn put_unpacked(out: &mut Vec<u8>, number: u32, kind: Kind, value: RawValue<'_>)
     };
     while !run.is_empty() {
         let element = match kind {
-            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => {
-                run.split_first_chunk().map(|(element, rest)| {
-                    run = rest;
-                    RawValue::Fixed64(*element)
-                })
-            }
-            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => {
-                run.split_first_chunk().map(|(element, rest)| {
-                    run = rest;
-                    RawValue::Fixed32(*element)
-                })
-            }
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => run.split_first_chunk().map(|(element, rest)| {
+                run = rest;
+                RawValue::Fixed64(*element)
+            }),
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => run.split_first_chunk().map(|(element, rest)| {
+                run = rest;
+                RawValue::Fixed32(*element)
+            }),
             _ => take_varint(&mut run).map(RawValue::Varint),
         };
         match element {
@@ -338,14 +290,8 @@ fn put(out: &mut Vec<u8>, number: u32, value: RawValue<'_>) {
 /// A default value without the freedom that its text has.
 fn canonical_default(kind: Kind, text: &str) -> Vec<u8> {
     match kind {
-        Kind::Double => text.parse::<f64>().map_or_else(
-            |_| text.into(),
-            |value| value.to_bits().to_be_bytes().into(),
-        ),
-        Kind::Float => text.parse::<f32>().map_or_else(
-            |_| text.into(),
-            |value| value.to_bits().to_be_bytes().into(),
-        ),
+        Kind::Double => text.parse::<f64>().map_or_else(|_| text.into(), |value| value.to_bits().to_be_bytes().into()),
+        Kind::Float => text.parse::<f32>().map_or_else(|_| text.into(), |value| value.to_bits().to_be_bytes().into()),
         Kind::Bytes => unescaped(text),
         _ => text.into(),
     }
@@ -369,10 +315,7 @@ fn unescaped(text: &str) -> Vec<u8> {
         let digits = |rest: &mut &[u8], first: Option<u8>, radix: u32, max: usize| {
             let mut value = first.map_or(0, u32::from);
             for _ in 0..max {
-                let Some(digit) = rest
-                    .first()
-                    .and_then(|byte| char::from(*byte).to_digit(radix))
-                else {
+                let Some(digit) = rest.first().and_then(|byte| char::from(*byte).to_digit(radix)) else {
                     break;
                 };
                 value = value * radix + digit;
@@ -417,35 +360,18 @@ mod tests {
 
     #[test]
     fn defaults_are_compared_by_value() {
-        let same = |kind, a, b| {
-            assert_eq!(
-                canonical_default(kind, a),
-                canonical_default(kind, b),
-                "{a} {b}"
-            )
-        };
+        let same = |kind, a, b| assert_eq!(canonical_default(kind, a), canonical_default(kind, b), "{a} {b}");
         same(Kind::Double, "1.50", "1.5");
         same(Kind::Float, "1e+10", "10000000000");
         same(Kind::Double, "inf", "inf");
         same(Kind::Bytes, r"\001\x02\\\n", "\\1\\2\\\\\\012");
-        assert_ne!(
-            canonical_default(Kind::Double, "0"),
-            canonical_default(Kind::Double, "-0")
-        );
-        assert_ne!(
-            canonical_default(Kind::String, "1.50"),
-            canonical_default(Kind::String, "1.5")
-        );
+        assert_ne!(canonical_default(Kind::Double, "0"), canonical_default(Kind::Double, "-0"));
+        assert_ne!(canonical_default(Kind::String, "1.50"), canonical_default(Kind::String, "1.5"));
     }
 
     #[test]
     fn json_names_follow_protoc() {
-        for (name, json_name) in [
-            ("foo_bar", "fooBar"),
-            ("_foo", "Foo"),
-            ("foo__b", "fooB"),
-            ("FOO_b1", "FOOB1"),
-        ] {
+        for (name, json_name) in [("foo_bar", "fooBar"), ("_foo", "Foo"), ("foo__b", "fooB"), ("FOO_b1", "FOOB1")] {
             assert_eq!(default_json_name(name), json_name);
         }
     }

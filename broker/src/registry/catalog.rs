@@ -61,10 +61,7 @@ impl QueueContract {
     /// The version of that number.
     #[must_use]
     pub fn version(&self, version: u32) -> Option<&Arc<ContractVersion>> {
-        let index = self
-            .versions
-            .binary_search_by_key(&version, |known| known.version)
-            .ok()?;
+        let index = self.versions.binary_search_by_key(&version, |known| known.version).ok()?;
         Some(&self.versions[index])
     }
 
@@ -77,10 +74,7 @@ impl QueueContract {
 
 impl Default for Registry {
     fn default() -> Registry {
-        Registry {
-            shards: (0..SHARDS).map(|_| ArcSwap::default()).collect(),
-            tables: Mutex::default(),
-        }
+        Registry { shards: (0..SHARDS).map(|_| ArcSwap::default()).collect(), tables: Mutex::default() }
     }
 }
 
@@ -99,31 +93,17 @@ impl Registry {
 
     /// Adds or replaces a version of a queue's contract and, with `active`, makes it the active one. Gives back what
     /// the queue has now.
-    pub fn install(
-        &self,
-        queue: &str,
-        version: u32,
-        mut contract: Contract,
-        active: bool,
-    ) -> Arc<QueueContract> {
+    pub fn install(&self, queue: &str, version: u32, mut contract: Contract, active: bool) -> Arc<QueueContract> {
         let mut tables = self.lock();
         share(&mut tables, &mut contract);
         self.update(queue, |queue| {
             let installed = Arc::new(ContractVersion { version, contract });
-            queue
-                .by_fingerprint
-                .insert(*installed.contract.fingerprint(), Arc::clone(&installed));
-            match queue
-                .versions
-                .binary_search_by_key(&version, |known| known.version)
-            {
+            queue.by_fingerprint.insert(*installed.contract.fingerprint(), Arc::clone(&installed));
+            match queue.versions.binary_search_by_key(&version, |known| known.version) {
                 Ok(index) => queue.versions[index] = Arc::clone(&installed),
                 Err(index) => queue.versions.insert(index, Arc::clone(&installed)),
             }
-            let replaced = queue
-                .active
-                .as_ref()
-                .is_some_and(|active| active.version == version);
+            let replaced = queue.active.as_ref().is_some_and(|active| active.version == version);
             if active || replaced {
                 queue.active = Some(installed);
             }
@@ -160,10 +140,7 @@ impl Registry {
     fn update(&self, queue: &str, change: impl FnOnce(&mut QueueContract)) -> Arc<QueueContract> {
         let shard = self.shard(queue);
         let mut next = Shard::clone(&shard.load());
-        let mut contracts = next
-            .get(queue)
-            .map(|known| QueueContract::clone(known))
-            .unwrap_or_default();
+        let mut contracts = next.get(queue).map(|known| QueueContract::clone(known)).unwrap_or_default();
         change(&mut contracts);
         let contracts = Arc::new(contracts);
         next.insert(queue.to_owned(), Arc::clone(&contracts));

@@ -58,11 +58,7 @@ impl Contract {
     ///
     /// # Errors
     /// Whatever the bytes are, the answer is a contract or an error, never a panic.
-    pub fn compile(
-        descriptor_set: &[u8],
-        message_type: &str,
-        reply_type: Option<&str>,
-    ) -> Result<Contract, SchemaError> {
+    pub fn compile(descriptor_set: &[u8], message_type: &str, reply_type: Option<&str>) -> Result<Contract, SchemaError> {
         let raw_files = link::split(Bytes::copy_from_slice(descriptor_set))?;
         let schema = link::link(&raw_files)?;
         let contract = Contract::of_schema(&schema, raw_files, message_type, reply_type)?;
@@ -78,36 +74,21 @@ impl Contract {
     ///
     /// # Errors
     /// As `compile`, though bytes that it accepted give none.
-    pub fn restore(
-        descriptor_set: &[u8],
-        message_type: &str,
-        reply_type: Option<&str>,
-    ) -> Result<Contract, SchemaError> {
+    pub fn restore(descriptor_set: &[u8], message_type: &str, reply_type: Option<&str>) -> Result<Contract, SchemaError> {
         let raw_files = link::split(Bytes::copy_from_slice(descriptor_set))?;
         let schema = link::link(&raw_files)?;
         Contract::of_schema(&schema, raw_files, message_type, reply_type)
     }
 
-    fn of_schema(
-        schema: &Schema,
-        raw_files: Vec<Bytes>,
-        message_type: &str,
-        reply_type: Option<&str>,
-    ) -> Result<Contract, SchemaError> {
+    fn of_schema(schema: &Schema, raw_files: Vec<Bytes>, message_type: &str, reply_type: Option<&str>) -> Result<Contract, SchemaError> {
         let message = find_message(schema, message_type)?;
-        let reply = reply_type
-            .map(|name| find_message(schema, name))
-            .transpose()?;
+        let reply = reply_type.map(|name| find_message(schema, name)).transpose()?;
         let roots: Vec<u32> = [Some(message), reply].into_iter().flatten().collect();
         let files = schema
             .files
             .iter()
             .zip(raw_files)
-            .map(|(file, content)| ContractFile {
-                name: file.name.clone(),
-                hash: Sha256::digest(&content).into(),
-                content,
-            })
+            .map(|(file, content)| ContractFile { name: file.name.clone(), hash: Sha256::digest(&content).into(), content })
             .collect();
         Ok(Contract {
             message_type: schema.message(message).full_name.clone(),
@@ -185,12 +166,8 @@ impl Contract {
         let decoded = panic::catch_unwind(|| DescriptorPool::decode(set.as_slice()));
         match decoded {
             Ok(Ok(pool)) => Ok(pool),
-            Ok(Err(error)) => Err(SchemaError::Rejected {
-                reason: error.to_string(),
-            }),
-            Err(_) => Err(SchemaError::Rejected {
-                reason: "the descriptor library gave up on it".to_owned(),
-            }),
+            Ok(Err(error)) => Err(SchemaError::Rejected { reason: error.to_string() }),
+            Err(_) => Err(SchemaError::Rejected { reason: "the descriptor library gave up on it".to_owned() }),
         }
     }
 
@@ -222,11 +199,7 @@ fn judge(tables: &Tables, message: u32, payload: &[u8], unknown: Unknown) -> Res
         Unknown::Accept => is_valid::<false>(tables, message, payload),
         Unknown::Refuse => is_valid::<true>(tables, message, payload),
     };
-    if valid {
-        Ok(())
-    } else {
-        explain(tables, message, unknown == Unknown::Refuse, payload)
-    }
+    if valid { Ok(()) } else { explain(tables, message, unknown == Unknown::Refuse, payload) }
 }
 
 fn find_message(schema: &Schema, name: &str) -> Result<u32, SchemaError> {
@@ -244,11 +217,7 @@ fn find_message(schema: &Schema, name: &str) -> Result<u32, SchemaError> {
         Some(SymbolKind::Service) => "a service",
         Some(SymbolKind::Extension) => "an extension",
     };
-    Err(SchemaError::NotAMessage {
-        name,
-        kind,
-        suggestions,
-    })
+    Err(SchemaError::NotAMessage { name, kind, suggestions })
 }
 
 /// How many names a did-you-mean offers.
@@ -266,10 +235,7 @@ fn suggestions(schema: &Schema, name: &str) -> Vec<String> {
         .map(|message| {
             let full_name = message.full_name.as_str();
             let short_distance = distance(&wanted, &short(full_name));
-            (
-                short_distance.min(distance(&name.to_lowercase(), &full_name.to_lowercase())),
-                full_name,
-            )
+            (short_distance.min(distance(&name.to_lowercase(), &full_name.to_lowercase())), full_name)
         })
         .collect();
     ranked.sort_by_key(|(distance, _)| *distance);

@@ -22,9 +22,7 @@ pub enum SchemaError {
         file: String,
     },
     /// A file that another one imports is not in the set.
-    #[error(
-        "`{file}` imports `{import}`, which is not in the descriptor set; send it with all its imports (protoc: --include_imports)"
-    )]
+    #[error("`{file}` imports `{import}`, which is not in the descriptor set; send it with all its imports (protoc: --include_imports)")]
     MissingImport {
         /// The importing file.
         file: String,
@@ -62,9 +60,7 @@ pub enum SchemaError {
         reason: String,
     },
     /// A syntax or edition that this version does not know.
-    #[error(
-        "`{file}` is written in {syntax}, which this version does not know; it reads proto2, proto3 and editions 2023 and 2024"
-    )]
+    #[error("`{file}` is written in {syntax}, which this version does not know; it reads proto2, proto3 and editions 2023 and 2024")]
     Unsupported {
         /// The file.
         file: String,
@@ -72,10 +68,7 @@ pub enum SchemaError {
         syntax: String,
     },
     /// The message type that the contract names is not in the set.
-    #[error(
-        "the descriptor set holds no message `{name}`{}",
-        did_you_mean(suggestions)
-    )]
+    #[error("the descriptor set holds no message `{name}`{}", did_you_mean(suggestions))]
     TypeNotFound {
         /// The name as asked for.
         name: String,
@@ -105,9 +98,7 @@ impl SchemaError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            SchemaError::TypeNotFound { .. } | SchemaError::NotAMessage { .. } => {
-                ErrorCode::TypeNotFound
-            }
+            SchemaError::TypeNotFound { .. } | SchemaError::NotAMessage { .. } => ErrorCode::TypeNotFound,
             SchemaError::NotADescriptorSet { .. }
             | SchemaError::Empty
             | SchemaError::DuplicateFile { .. }

@@ -18,36 +18,13 @@ use super::{
 const KEY_CHARS_MAX: usize = 64;
 
 /// Judges a payload as a message of that index. `strict` refuses what the tables do not know.
-pub(crate) fn explain(
-    tables: &Tables,
-    message: u32,
-    strict: bool,
-    payload: &[u8],
-) -> Result<(), Violation> {
-    let mut walk = Walk {
-        tables,
-        payload,
-        strict,
-        path: Vec::new(),
-    };
+pub(crate) fn explain(tables: &Tables, message: u32, strict: bool, payload: &[u8]) -> Result<(), Violation> {
+    let mut walk = Walk { tables, payload, strict, path: Vec::new() };
     let mut root = Node::default();
-    let found = match walk.fields(
-        &mut root,
-        message,
-        Span {
-            at: 0,
-            end: payload.len(),
-        },
-        None,
-        LEVELS_MAX,
-    ) {
+    let found = match walk.fields(&mut root, message, Span { at: 0, end: payload.len() }, None, LEVELS_MAX) {
         Err(broken) => Some((broken, walk.path.clone())),
         Ok(_) => walk.missing(message, root).map(|missing| {
-            let broken = Broken {
-                kind: ViolationKind::Required,
-                offset: missing.offset,
-                what: "is required and missing".to_owned(),
-            };
+            let broken = Broken { kind: ViolationKind::Required, offset: missing.offset, what: "is required and missing".to_owned() };
             (broken, missing.path.into_iter().rev().collect())
         }),
     };
@@ -125,14 +102,7 @@ struct Missing {
 
 impl Walk<'_> {
     /// Reads a message's fields to the end of `span`, or past the end tag of `group`; gives back where it stopped.
-    fn fields(
-        &mut self,
-        node: &mut Node,
-        message: u32,
-        span: Span,
-        group: Option<Group>,
-        levels: u32,
-    ) -> Result<usize, Broken> {
+    fn fields(&mut self, node: &mut Node, message: u32, span: Span, group: Option<Group>, levels: u32) -> Result<usize, Broken> {
         let mut at = span.at;
         while at < span.end {
             let tag_at = at;
@@ -155,23 +125,15 @@ impl Walk<'_> {
         node.end = at;
         match group {
             None => Ok(at),
-            Some(group) => Err(Broken {
-                kind: ViolationKind::Group,
-                offset: group.tag_at,
-                what: "is a group that never ends".to_owned(),
-            }),
+            Some(group) => Err(Broken { kind: ViolationKind::Group, offset: group.tag_at, what: "is a group that never ends".to_owned() }),
         }
     }
 
     /// Counts an occurrence and gives its step.
     fn step(&self, node: &mut Node, index: u32) -> Step {
         let field = self.tables.field(index);
-        let counted = field.label == Label::Repeated
-            && !field.map
-            && matches!(
-                field.kind,
-                FieldKind::String | FieldKind::Message | FieldKind::Group
-            );
+        let counted =
+            field.label == Label::Repeated && !field.map && matches!(field.kind, FieldKind::String | FieldKind::Message | FieldKind::Group);
         if !counted {
             return Step::Field(index);
         }
@@ -181,15 +143,7 @@ impl Walk<'_> {
     }
 
     /// Reads one occurrence of a known field, its step on the path. Gives back where it ended.
-    fn known(
-        &mut self,
-        node: &mut Node,
-        index: u32,
-        tag: Tag,
-        tag_at: usize,
-        span: Span,
-        levels: u32,
-    ) -> Result<usize, Broken> {
+    fn known(&mut self, node: &mut Node, index: u32, tag: Tag, tag_at: usize, span: Span, levels: u32) -> Result<usize, Broken> {
         let tables = self.tables;
         let field = tables.field(index);
         if field.label == Label::Required && !node.present.contains(&index) {
@@ -228,10 +182,7 @@ impl Walk<'_> {
                     return Err(Broken {
                         kind: ViolationKind::Utf8,
                         offset: tag_at,
-                        what: format!(
-                            "is not UTF-8 from byte {} of the payload on",
-                            value.at + error.valid_up_to()
-                        ),
+                        what: format!("is not UTF-8 from byte {} of the payload on", value.at + error.valid_up_to()),
                     });
                 }
                 Ok(at)
@@ -251,10 +202,7 @@ impl Walk<'_> {
                 Ok(at)
             }
             FieldKind::Group => {
-                let group = Group {
-                    number: tag.number,
-                    tag_at,
-                };
+                let group = Group { number: tag.number, tag_at };
                 self.message(node, index, span, Some(group), below(levels, tag_at)?)
             }
             FieldKind::Varint(_)
@@ -270,14 +218,7 @@ impl Walk<'_> {
     }
 
     /// Reads a part of a singular message, or an element, into its node.
-    fn message(
-        &mut self,
-        node: &mut Node,
-        index: u32,
-        span: Span,
-        group: Option<Group>,
-        levels: u32,
-    ) -> Result<usize, Broken> {
+    fn message(&mut self, node: &mut Node, index: u32, span: Span, group: Option<Group>, levels: u32) -> Result<usize, Broken> {
         let field = self.tables.field(index);
         if field.label != Label::Repeated {
             let child = node.children.entry(index).or_default();
@@ -286,21 +227,14 @@ impl Walk<'_> {
         let mut element = Node::default();
         let at = self.fields(&mut element, field.target, span, group, levels)?;
         if let Some(missing) = self.missing(field.target, element) {
-            let missing =
-                missing.below(*self.path.last().expect("the element's step is on the path"));
+            let missing = missing.below(*self.path.last().expect("the element's step is on the path"));
             node.missing = earlier(node.missing.take(), Some(missing));
         }
         Ok(at)
     }
 
     /// Reads a map entry. The path ends at the map for everything but the value.
-    fn entry(
-        &mut self,
-        node: &mut Node,
-        index: u32,
-        span: Span,
-        levels: u32,
-    ) -> Result<(), Broken> {
+    fn entry(&mut self, node: &mut Node, index: u32, span: Span, levels: u32) -> Result<(), Broken> {
         let tables = self.tables;
         let message = tables.field(index).target;
         let mut entry = Node::default();
@@ -318,9 +252,7 @@ impl Walk<'_> {
                     at = self.unknown(tag, tag_at, rest, levels)?;
                     self.path.pop();
                 }
-                Some(key) if tag.number == 1 => {
-                    at = self.known(&mut entry, key, tag, tag_at, rest, levels)?
-                }
+                Some(key) if tag.number == 1 => at = self.known(&mut entry, key, tag, tag_at, rest, levels)?,
                 Some(value) => {
                     let map = self.path.pop();
                     self.path.push(Step::Value(index, span));
@@ -330,26 +262,19 @@ impl Walk<'_> {
                 }
             }
         }
-        let value = tables
-            .find_field(message, 2)
-            .expect("linked map entries have a value");
+        let value = tables.find_field(message, 2).expect("linked map entries have a value");
         let info = tables.field(value);
         if info.kind != FieldKind::Message || !tables.info(info.target).judged {
             return Ok(());
         }
         // An entry without a value has a default one, which may lack what it requires.
-        let default = Node {
-            end: span.end,
-            ..Node::default()
-        };
+        let default = Node { end: span.end, ..Node::default() };
         let value = entry.children.remove(&value).unwrap_or(default);
         let missing = self.missing(info.target, value);
         if missing.is_some() || !node.missing_values.is_empty() {
             let key = (index, self.key(message, span));
             match missing {
-                Some(missing) => node
-                    .missing_values
-                    .insert(key, missing.below(Step::Value(index, span))),
+                Some(missing) => node.missing_values.insert(key, missing.below(Step::Value(index, span))),
                 None => node.missing_values.remove(&key),
             };
         }
@@ -364,13 +289,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn scalar(
-        &self,
-        field: &FieldInfo,
-        at: &mut usize,
-        end: usize,
-        tag_at: usize,
-    ) -> Result<(), Broken> {
+    fn scalar(&self, field: &FieldInfo, at: &mut usize, end: usize, tag_at: usize) -> Result<(), Broken> {
         match field.kind.wire() {
             0 => {
                 let value = self.varint(at, end, tag_at)?;
@@ -380,9 +299,7 @@ impl Walk<'_> {
                         return Err(Broken {
                             kind: ViolationKind::UnknownEnumNumber,
                             offset: tag_at,
-                            what: format!(
-                                "has the number {number}, which its enum does not define"
-                            ),
+                            what: format!("has the number {number}, which its enum does not define"),
                         });
                     }
                 }
@@ -394,13 +311,7 @@ impl Walk<'_> {
     }
 
     /// Skips an unknown field, its step on the path.
-    fn unknown(
-        &mut self,
-        tag: Tag,
-        tag_at: usize,
-        span: Span,
-        levels: u32,
-    ) -> Result<usize, Broken> {
+    fn unknown(&mut self, tag: Tag, tag_at: usize, span: Span, levels: u32) -> Result<usize, Broken> {
         if self.strict {
             return Err(Broken {
                 kind: ViolationKind::UnknownField,
@@ -419,17 +330,10 @@ impl Walk<'_> {
             }
             3 => {
                 let levels = below(levels, tag_at)?;
-                let group = Group {
-                    number: tag.number,
-                    tag_at,
-                };
+                let group = Group { number: tag.number, tag_at };
                 loop {
                     if at == span.end {
-                        return Err(Broken {
-                            kind: ViolationKind::Group,
-                            offset: tag_at,
-                            what: "is a group that never ends".to_owned(),
-                        });
+                        return Err(Broken { kind: ViolationKind::Group, offset: tag_at, what: "is a group that never ends".to_owned() });
                     }
                     let inner_at = at;
                     let inner = self.tag(&mut at, span.end)?;
@@ -449,11 +353,7 @@ impl Walk<'_> {
 
     fn tag(&self, at: &mut usize, end: usize) -> Result<Tag, Broken> {
         let tag_at = *at;
-        let broken = |what: &str| Broken {
-            kind: ViolationKind::Tag,
-            offset: tag_at,
-            what: what.to_owned(),
-        };
+        let broken = |what: &str| Broken { kind: ViolationKind::Tag, offset: tag_at, what: what.to_owned() };
         let tag = match self.short_varint(at, end) {
             Ok(tag) => tag,
             Err(Short::Cut) => return Err(broken("has a tag that is cut")),
@@ -461,9 +361,7 @@ impl Walk<'_> {
         };
         let (number, wire) = (tag >> 3, (tag & 7) as u8);
         match wire {
-            6 | 7 => Err(broken(&format!(
-                "has a tag with wire type {wire}, which does not exist"
-            ))),
+            6 | 7 => Err(broken(&format!("has a tag with wire type {wire}, which does not exist"))),
             _ if number == 0 => Err(broken("has a tag with field number 0")),
             _ => Ok(Tag { number, wire }),
         }
@@ -471,18 +369,11 @@ impl Walk<'_> {
 
     /// Reads a length and gives the span of its bytes.
     fn delimited(&self, at: &mut usize, end: usize, tag_at: usize) -> Result<Span, Broken> {
-        let broken = |kind, what: &str| Broken {
-            kind,
-            offset: tag_at,
-            what: what.to_owned(),
-        };
+        let broken = |kind, what: &str| Broken { kind, offset: tag_at, what: what.to_owned() };
         let len = match self.short_varint(at, end) {
             Ok(len) if len <= LENGTH_MAX => len as usize,
             Ok(_) | Err(Short::Long) => {
-                return Err(broken(
-                    ViolationKind::Length,
-                    "has a length over five bytes or above 2^31-1",
-                ));
+                return Err(broken(ViolationKind::Length, "has a length over five bytes or above 2^31-1"));
             }
             Err(Short::Cut) => {
                 return Err(broken(ViolationKind::Truncated, "ends inside its length"));
@@ -493,10 +384,7 @@ impl Walk<'_> {
             let what = format!("has a length of {len} bytes where {left} are left");
             return Err(broken(ViolationKind::Truncated, &what));
         }
-        let span = Span {
-            at: *at,
-            end: *at + len,
-        };
+        let span = Span { at: *at, end: *at + len };
         *at = span.end;
         Ok(span)
     }
@@ -518,11 +406,7 @@ impl Walk<'_> {
         let mut value = 0u64;
         for i in 0..10 {
             let Some(byte) = self.payload[..end].get(*at) else {
-                return Err(Broken {
-                    kind: ViolationKind::Truncated,
-                    offset: tag_at,
-                    what: "ends inside a varint".to_owned(),
-                });
+                return Err(Broken { kind: ViolationKind::Truncated, offset: tag_at, what: "ends inside a varint".to_owned() });
             };
             *at += 1;
             value |= u64::from(byte & 0x7f) << (7 * i);
@@ -530,11 +414,7 @@ impl Walk<'_> {
                 return Ok(value);
             }
         }
-        Err(Broken {
-            kind: ViolationKind::Varint,
-            offset: tag_at,
-            what: "has a varint over ten bytes".to_owned(),
-        })
+        Err(Broken { kind: ViolationKind::Varint, offset: tag_at, what: "has a varint over ten bytes".to_owned() })
     }
 
     /// What a finished message lacks first: inner messages end before the message that holds them.
@@ -548,29 +428,18 @@ impl Walk<'_> {
         }
         for (index, child) in node.children {
             let missing = self.missing(self.tables.field(index).target, child);
-            found = earlier(
-                found,
-                missing.map(|missing| missing.below(Step::Field(index))),
-            );
+            found = earlier(found, missing.map(|missing| missing.below(Step::Field(index))));
         }
-        let own = self.tables.field_range(message).find(|index| {
-            self.tables.field(*index).label == Label::Required && !node.present.contains(index)
-        });
-        earlier(
-            found,
-            own.map(|index| Missing {
-                offset: node.end,
-                path: vec![Step::Field(index)],
-            }),
-        )
+        let own = self
+            .tables
+            .field_range(message)
+            .find(|index| self.tables.field(*index).label == Label::Required && !node.present.contains(index));
+        earlier(found, own.map(|index| Missing { offset: node.end, path: vec![Step::Field(index)] }))
     }
 
     /// The key of a map entry as text: the last one in the entry, or the default.
     fn key(&self, entry: u32, span: Span) -> String {
-        let index = self
-            .tables
-            .find_field(entry, 1)
-            .expect("linked map entries have a key");
+        let index = self.tables.find_field(entry, 1).expect("linked map entries have a key");
         let field = self.tables.field(index);
         let mut key = default_key(field.kind);
         let mut at = span.at;
@@ -583,13 +452,7 @@ impl Walk<'_> {
                 break;
             }
             if tag.number == 1 && tag.wire == field.kind.wire() {
-                key = self.show_key(
-                    field.kind,
-                    Span {
-                        at: value_at,
-                        end: at,
-                    },
-                );
+                key = self.show_key(field.kind, Span { at: value_at, end: at });
             }
         }
         key
@@ -602,11 +465,7 @@ impl Walk<'_> {
             2 => self.delimited(at, end, *at).map(drop),
             5 => advance(at, end, 4, *at),
             // A key beside a group is rare enough to be shown as the default.
-            _ => Err(Broken {
-                kind: ViolationKind::Group,
-                offset: *at,
-                what: String::new(),
-            }),
+            _ => Err(Broken { kind: ViolationKind::Group, offset: *at, what: String::new() }),
         }
     }
 
@@ -620,27 +479,18 @@ impl Walk<'_> {
         let bytes = &self.payload[span.at..span.end];
         let value = match kind.wire() {
             0 => self.varint(&mut at, span.end, 0).unwrap_or_default(),
-            1 | 5 => bytes
-                .iter()
-                .rev()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+            1 | 5 => bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
             _ => {
-                let text = self
-                    .delimited(&mut at, span.end, 0)
-                    .map(|span| &self.payload[span.at..span.end]);
+                let text = self.delimited(&mut at, span.end, 0).map(|span| &self.payload[span.at..span.end]);
                 return String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
             }
         };
         let zigzag = |value: u64| (value >> 1) as i64 ^ -((value & 1) as i64);
         match kind {
             FieldKind::Varint(VarintKind::Bool) => (value != 0).to_string(),
-            FieldKind::Varint(VarintKind::Int32) | FieldKind::Fixed32 { signed: true } => {
-                (value as i32).to_string()
-            }
+            FieldKind::Varint(VarintKind::Int32) | FieldKind::Fixed32 { signed: true } => (value as i32).to_string(),
             FieldKind::Varint(VarintKind::Uint32) => (value as u32).to_string(),
-            FieldKind::Varint(VarintKind::Int64) | FieldKind::Fixed64 { signed: true } => {
-                (value as i64).to_string()
-            }
+            FieldKind::Varint(VarintKind::Int64) | FieldKind::Fixed64 { signed: true } => (value as i64).to_string(),
             FieldKind::Varint(VarintKind::Sint32) => zigzag(u64::from(value as u32)).to_string(),
             FieldKind::Varint(VarintKind::Sint64) => zigzag(value).to_string(),
             _ => value.to_string(),
@@ -655,34 +505,18 @@ impl Walk<'_> {
             Some(_) if broken.kind == ViolationKind::Tag => format!("what is inside `{path_text}`"),
             Some(Step::Unknown(_)) => format!("field `{path_text}`"),
             Some(Step::Field(index) | Step::Element(index, _)) => {
-                format!(
-                    "field `{path_text}` ({})",
-                    self.tables.type_name(self.tables.field(*index))
-                )
+                format!("field `{path_text}` ({})", self.tables.type_name(self.tables.field(*index)))
             }
             Some(Step::Value(index, _)) => {
                 let entry = self.tables.field(*index).target;
-                let value = self
-                    .tables
-                    .find_field(entry, 2)
-                    .expect("linked map entries have a value");
-                format!(
-                    "field `{path_text}` ({})",
-                    self.tables.type_name(self.tables.field(value))
-                )
+                let value = self.tables.find_field(entry, 2).expect("linked map entries have a value");
+                format!("field `{path_text}` ({})", self.tables.type_name(self.tables.field(value)))
             }
         };
-        let article = if message_type.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) {
-            "an"
-        } else {
-            "a"
-        };
+        let article = if message_type.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) { "an" } else { "a" };
         Violation {
             kind: broken.kind,
-            message: format!(
-                "{subject} {}, at byte {} of {article} {message_type}",
-                broken.what, broken.offset
-            ),
+            message: format!("{subject} {}, at byte {} of {article} {message_type}", broken.what, broken.offset),
             path: path_text,
             offset: broken.offset,
             message_type,
@@ -697,9 +531,7 @@ impl Walk<'_> {
             }
             match step {
                 Step::Unknown(number) => text.push_str(&number.to_string()),
-                Step::Field(index) => {
-                    text.push_str(self.tables.field_name(self.tables.field(*index)))
-                }
+                Step::Field(index) => text.push_str(self.tables.field_name(self.tables.field(*index))),
                 Step::Element(index, element) => {
                     text.push_str(self.tables.field_name(self.tables.field(*index)));
                     text.push_str(&format!("[{element}]"));
@@ -738,11 +570,7 @@ impl Missing {
 /// The one that ends first; of two that end together the former.
 fn earlier(former: Option<Missing>, latter: Option<Missing>) -> Option<Missing> {
     match (former, latter) {
-        (Some(former), Some(latter)) => Some(if latter.offset < former.offset {
-            latter
-        } else {
-            former
-        }),
+        (Some(former), Some(latter)) => Some(if latter.offset < former.offset { latter } else { former }),
         (former, latter) => former.or(latter),
     }
 }
@@ -758,27 +586,16 @@ fn below(levels: u32, tag_at: usize) -> Result<u32, Broken> {
 fn end_group(tag: Tag, tag_at: usize, group: Option<Group>) -> Result<(), Broken> {
     let what = match group {
         Some(group) if group.number == tag.number => return Ok(()),
-        Some(group) => format!(
-            "has the group {} ended by the number {}",
-            group.number, tag.number
-        ),
+        Some(group) => format!("has the group {} ended by the number {}", group.number, tag.number),
         None => format!("has an end of group {} without its start", tag.number),
     };
-    Err(Broken {
-        kind: ViolationKind::Group,
-        offset: tag_at,
-        what,
-    })
+    Err(Broken { kind: ViolationKind::Group, offset: tag_at, what })
 }
 
 fn advance(at: &mut usize, end: usize, len: usize, tag_at: usize) -> Result<(), Broken> {
     let left = end - *at;
     if len > left {
-        return Err(Broken {
-            kind: ViolationKind::Truncated,
-            offset: tag_at,
-            what: format!("needs {len} bytes where {left} are left"),
-        });
+        return Err(Broken { kind: ViolationKind::Truncated, offset: tag_at, what: format!("needs {len} bytes where {left} are left") });
     }
     *at += len;
     Ok(())

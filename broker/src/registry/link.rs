@@ -9,15 +9,10 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::{
-    descriptor::{
-        EnumDescriptor, FieldDescriptor, FileDescriptor, FileDescriptorSet, MessageDescriptor,
-    },
+    descriptor::{EnumDescriptor, FieldDescriptor, FileDescriptor, FileDescriptorSet, MessageDescriptor},
     error::SchemaError,
     options::{self, Features, Presence, features_number},
-    schema::{
-        Enum, EnumValue, Field, Kind, Label, Message, Oneof, Schema, SchemaFile, Symbol,
-        SymbolKind, Syntax,
-    },
+    schema::{Enum, EnumValue, Field, Kind, Label, Message, Oneof, Schema, SchemaFile, Symbol, SymbolKind, Syntax},
 };
 
 /// Highest field number of protobuf.
@@ -30,19 +25,12 @@ pub(crate) fn split(descriptor_set: Bytes) -> Result<Vec<Bytes>, SchemaError> {
         return Err(SchemaError::Empty);
     }
     let mut seen = HashSet::new();
-    Ok(set
-        .file
-        .into_iter()
-        .filter(|file| seen.insert(file.clone()))
-        .collect())
+    Ok(set.file.into_iter().filter(|file| seen.insert(file.clone())).collect())
 }
 
 /// Links the files of a descriptor set.
 pub(crate) fn link(raw_files: &[Bytes]) -> Result<Schema, SchemaError> {
-    let files = raw_files
-        .iter()
-        .map(|raw| FileDescriptor::decode(raw.clone()).map_err(not_a_set))
-        .collect::<Result<Vec<_>, _>>()?;
+    let files = raw_files.iter().map(|raw| FileDescriptor::decode(raw.clone()).map_err(not_a_set)).collect::<Result<Vec<_>, _>>()?;
     check_imports(&files)?;
     let mut linker = Linker::default();
     for (index, file) in files.iter().enumerate() {
@@ -52,30 +40,19 @@ pub(crate) fn link(raw_files: &[Bytes]) -> Result<Schema, SchemaError> {
 }
 
 fn not_a_set(error: prost::DecodeError) -> SchemaError {
-    SchemaError::NotADescriptorSet {
-        reason: error.to_string(),
-    }
+    SchemaError::NotADescriptorSet { reason: error.to_string() }
 }
 
 fn check_imports(files: &[FileDescriptor]) -> Result<(), SchemaError> {
     let mut names = HashSet::new();
     for file in files {
         if !names.insert(file.name.as_str()) {
-            return Err(SchemaError::DuplicateFile {
-                file: file.name.clone(),
-            });
+            return Err(SchemaError::DuplicateFile { file: file.name.clone() });
         }
     }
     for file in files {
-        if let Some(import) = file
-            .dependency
-            .iter()
-            .find(|import| !names.contains(import.as_str()))
-        {
-            return Err(SchemaError::MissingImport {
-                file: file.name.clone(),
-                import: import.clone(),
-            });
+        if let Some(import) = file.dependency.iter().find(|import| !names.contains(import.as_str())) {
+            return Err(SchemaError::MissingImport { file: file.name.clone(), import: import.clone() });
         }
     }
     Ok(())
@@ -105,12 +82,7 @@ impl<'a> Linker<'a> {
         let (syntax, features) = syntax_of(file)?;
         let options = options::joined(&file.options);
         let features = features.overridden(&options, features_number::FILE);
-        self.files.push(SchemaFile {
-            name: file.name.clone(),
-            package: file.package.clone(),
-            syntax,
-            options,
-        });
+        self.files.push(SchemaFile { name: file.name.clone(), package: file.package.clone(), syntax, options });
         if !file.package.is_empty() {
             let mut scope = String::new();
             for part in file.package.split('.') {
@@ -132,28 +104,11 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    fn collect_message(
-        &mut self,
-        file: u32,
-        scope: &str,
-        features: Features,
-        message: &'a MessageDescriptor,
-    ) -> Result<(), SchemaError> {
-        let full_name = self.define(
-            file,
-            scope,
-            &message.name,
-            SymbolKind::Message(to_u32(self.messages.len())),
-        )?;
+    fn collect_message(&mut self, file: u32, scope: &str, features: Features, message: &'a MessageDescriptor) -> Result<(), SchemaError> {
+        let full_name = self.define(file, scope, &message.name, SymbolKind::Message(to_u32(self.messages.len())))?;
         let options = options::joined(&message.options);
         let features = features.overridden(&options, features_number::MESSAGE);
-        self.messages.push(Collected {
-            descriptor: message,
-            full_name: full_name.clone(),
-            file,
-            features,
-            options,
-        });
+        self.messages.push(Collected { descriptor: message, full_name: full_name.clone(), file, features, options });
         for nested in &message.nested_type {
             self.collect_message(file, &full_name, features, nested)?;
         }
@@ -166,38 +121,15 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    fn collect_enum(
-        &mut self,
-        file: u32,
-        scope: &str,
-        features: Features,
-        enumeration: &'a EnumDescriptor,
-    ) -> Result<(), SchemaError> {
-        let full_name = self.define(
-            file,
-            scope,
-            &enumeration.name,
-            SymbolKind::Enum(to_u32(self.enums.len())),
-        )?;
+    fn collect_enum(&mut self, file: u32, scope: &str, features: Features, enumeration: &'a EnumDescriptor) -> Result<(), SchemaError> {
+        let full_name = self.define(file, scope, &enumeration.name, SymbolKind::Enum(to_u32(self.enums.len())))?;
         let options = options::joined(&enumeration.options);
         let features = features.overridden(&options, features_number::ENUM);
-        self.enums.push(Collected {
-            descriptor: enumeration,
-            full_name,
-            file,
-            features,
-            options,
-        });
+        self.enums.push(Collected { descriptor: enumeration, full_name, file, features, options });
         Ok(())
     }
 
-    fn collect_extension(
-        &mut self,
-        file: u32,
-        scope: &str,
-        features: Features,
-        extension: &'a FieldDescriptor,
-    ) -> Result<(), SchemaError> {
+    fn collect_extension(&mut self, file: u32, scope: &str, features: Features, extension: &'a FieldDescriptor) -> Result<(), SchemaError> {
         self.define(file, scope, &extension.name, SymbolKind::Extension)?;
         self.extensions.push(Collected {
             descriptor: extension,
@@ -210,21 +142,14 @@ impl<'a> Linker<'a> {
     }
 
     /// Enters a definition and gives back its full name.
-    fn define(
-        &mut self,
-        file: u32,
-        scope: &str,
-        name: &str,
-        kind: SymbolKind,
-    ) -> Result<String, SchemaError> {
+    fn define(&mut self, file: u32, scope: &str, name: &str, kind: SymbolKind) -> Result<String, SchemaError> {
         let full_name = join(scope, name);
         self.check_name(file, &full_name, name)?;
         match self.symbols.entry(full_name.clone()) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Symbol { file, kind });
             }
-            Entry::Occupied(occupied)
-                if kind == SymbolKind::Package && occupied.get().kind == SymbolKind::Package => {}
+            Entry::Occupied(occupied) if kind == SymbolKind::Package && occupied.get().kind == SymbolKind::Package => {}
             Entry::Occupied(occupied) => {
                 return Err(SchemaError::DuplicateSymbol {
                     symbol: full_name,
@@ -237,25 +162,12 @@ impl<'a> Linker<'a> {
     }
 
     fn link(self) -> Result<Schema, SchemaError> {
-        let enums = self
-            .enums
-            .iter()
-            .map(|collected| self.enumeration(collected))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut messages = self
-            .messages
-            .iter()
-            .map(|collected| self.message(collected))
-            .collect::<Result<Vec<_>, _>>()?;
+        let enums = self.enums.iter().map(|collected| self.enumeration(collected)).collect::<Result<Vec<_>, _>>()?;
+        let mut messages = self.messages.iter().map(|collected| self.message(collected)).collect::<Result<Vec<_>, _>>()?;
         for collected in &self.extensions {
             self.extend(&mut messages, collected)?;
         }
-        let schema = Schema {
-            files: self.files,
-            messages,
-            enums,
-            symbols: self.symbols,
-        };
+        let schema = Schema { files: self.files, messages, enums, symbols: self.symbols };
         check_maps(&schema)?;
         Ok(schema)
     }
@@ -263,22 +175,14 @@ impl<'a> Linker<'a> {
     fn enumeration(&self, collected: &Collected<'_, EnumDescriptor>) -> Result<Enum, SchemaError> {
         let descriptor = collected.descriptor;
         if descriptor.value.is_empty() {
-            return Err(self.invalid(
-                collected.file,
-                &collected.full_name,
-                "an enum has at least one value",
-            ));
+            return Err(self.invalid(collected.file, &collected.full_name, "an enum has at least one value"));
         }
         let values = descriptor
             .value
             .iter()
             .map(|value| {
                 self.check_name(collected.file, &collected.full_name, &value.name)?;
-                Ok(EnumValue {
-                    name: value.name.clone(),
-                    number: value.number,
-                    options: options::joined(&value.options),
-                })
+                Ok(EnumValue { name: value.name.clone(), number: value.number, options: options::joined(&value.options) })
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Enum {
@@ -292,10 +196,7 @@ impl<'a> Linker<'a> {
         })
     }
 
-    fn message(
-        &self,
-        collected: &Collected<'_, MessageDescriptor>,
-    ) -> Result<Message, SchemaError> {
+    fn message(&self, collected: &Collected<'_, MessageDescriptor>) -> Result<Message, SchemaError> {
         let descriptor = collected.descriptor;
         let map_entry = options::flag(&collected.options, 7);
         let mut message = Message {
@@ -312,11 +213,7 @@ impl<'a> Linker<'a> {
         };
         for oneof in &descriptor.oneof_decl {
             self.check_name(collected.file, &collected.full_name, &oneof.name)?;
-            message.oneofs.push(Oneof {
-                name: oneof.name.clone(),
-                synthetic: false,
-                options: options::joined(&oneof.options),
-            });
+            message.oneofs.push(Oneof { name: oneof.name.clone(), synthetic: false, options: options::joined(&oneof.options) });
         }
         let mut names = HashSet::new();
         let mut numbers = HashSet::new();
@@ -331,11 +228,7 @@ impl<'a> Linker<'a> {
             };
             let linked = self.field(&place, field, field.name.clone())?;
             if !names.insert(&field.name) {
-                return Err(self.invalid(
-                    place.file,
-                    &place.symbol,
-                    "the message has two fields of this name",
-                ));
+                return Err(self.invalid(place.file, &place.symbol, "the message has two fields of this name"));
             }
             if !numbers.insert(linked.number) {
                 let reason = format!("the message has two fields of the number {}", linked.number);
@@ -344,20 +237,12 @@ impl<'a> Linker<'a> {
             if let Some(oneof) = linked.oneof {
                 match message.oneofs.get_mut(oneof as usize) {
                     None => {
-                        return Err(self.invalid(
-                            place.file,
-                            &place.symbol,
-                            "its oneof does not exist",
-                        ));
+                        return Err(self.invalid(place.file, &place.symbol, "its oneof does not exist"));
                     }
                     Some(oneof) => oneof.synthetic |= linked.proto3_optional,
                 }
                 if linked.label != Label::Optional {
-                    return Err(self.invalid(
-                        place.file,
-                        &place.symbol,
-                        "a member of a oneof is optional",
-                    ));
+                    return Err(self.invalid(place.file, &place.symbol, "a member of a oneof is optional"));
                 }
             }
             message.fields.push(linked);
@@ -365,24 +250,13 @@ impl<'a> Linker<'a> {
         Ok(message)
     }
 
-    fn extend(
-        &self,
-        messages: &mut [Message],
-        collected: &Collected<'_, FieldDescriptor>,
-    ) -> Result<(), SchemaError> {
+    fn extend(&self, messages: &mut [Message], collected: &Collected<'_, FieldDescriptor>) -> Result<(), SchemaError> {
         let field = collected.descriptor;
         let full_name = join(&collected.full_name, &field.name);
         let extendee = match self.resolve(&collected.full_name, &field.extendee) {
-            Some(Symbol {
-                kind: SymbolKind::Message(index),
-                ..
-            }) => &mut messages[index as usize],
+            Some(Symbol { kind: SymbolKind::Message(index), .. }) => &mut messages[index as usize],
             Some(_) => {
-                return Err(self.invalid(
-                    collected.file,
-                    &full_name,
-                    "only messages can be extended",
-                ));
+                return Err(self.invalid(collected.file, &full_name, "only messages can be extended"));
             }
             None => return Err(self.unknown_type(collected.file, &full_name, &field.extendee)),
         };
@@ -394,52 +268,29 @@ impl<'a> Linker<'a> {
             symbol: full_name.clone(),
             features: collected.features,
             in_map_entry: false,
-            number_max: if message_set {
-                i32::MAX - 1
-            } else {
-                FIELD_NUMBER_MAX
-            },
+            number_max: if message_set { i32::MAX - 1 } else { FIELD_NUMBER_MAX },
         };
         let linked = self.field(&place, field, full_name)?;
-        let in_range =
-            |range: &super::descriptor::Range| (range.start..range.end).contains(&field.number);
+        let in_range = |range: &super::descriptor::Range| (range.start..range.end).contains(&field.number);
         if !extendee.extension_ranges.iter().any(in_range) {
-            let reason = format!(
-                "`{}` has no extension range for the number {}",
-                extendee.full_name, field.number
-            );
+            let reason = format!("`{}` has no extension range for the number {}", extendee.full_name, field.number);
             return Err(self.invalid(place.file, &place.symbol, &reason));
         }
-        if let Some(other) = extendee
-            .all_fields()
-            .find(|other| other.number == linked.number)
-        {
+        if let Some(other) = extendee.all_fields().find(|other| other.number == linked.number) {
             let reason = format!("`{}` already has the number {}", other.name, linked.number);
             return Err(self.invalid(place.file, &place.symbol, &reason));
         }
         if linked.label == Label::Required || linked.oneof.is_some() {
-            return Err(self.invalid(
-                place.file,
-                &place.symbol,
-                "an extension is optional or repeated",
-            ));
+            return Err(self.invalid(place.file, &place.symbol, "an extension is optional or repeated"));
         }
         extendee.extensions.push(linked);
         Ok(())
     }
 
-    fn field(
-        &self,
-        place: &Place<'_>,
-        field: &FieldDescriptor,
-        name: String,
-    ) -> Result<Field, SchemaError> {
+    fn field(&self, place: &Place<'_>, field: &FieldDescriptor, name: String) -> Result<Field, SchemaError> {
         self.check_name(place.file, &place.symbol, &field.name)?;
         if !(1..=place.number_max).contains(&field.number) {
-            let reason = format!(
-                "the number {} is not in 1 to {}",
-                field.number, place.number_max
-            );
+            let reason = format!("the number {} is not in 1 to {}", field.number, place.number_max);
             return Err(self.invalid(place.file, &place.symbol, &reason));
         }
         let options = options::joined(&field.options);
@@ -458,11 +309,7 @@ impl<'a> Linker<'a> {
             2 => Label::Required,
             3 => Label::Repeated,
             other => {
-                return Err(self.invalid(
-                    place.file,
-                    &place.symbol,
-                    &format!("there is no label {other}"),
-                ));
+                return Err(self.invalid(place.file, &place.symbol, &format!("there is no label {other}")));
             }
         };
         let mut kind = self.kind(place, field)?;
@@ -475,9 +322,7 @@ impl<'a> Linker<'a> {
         }
         let oneof = match field.oneof_index {
             None => None,
-            Some(index) => Some(u32::try_from(index).map_err(|_| {
-                self.invalid(place.file, &place.symbol, "its oneof does not exist")
-            })?),
+            Some(index) => Some(u32::try_from(index).map_err(|_| self.invalid(place.file, &place.symbol, "its oneof does not exist"))?),
         };
         Ok(Field {
             name,
@@ -494,10 +339,7 @@ impl<'a> Linker<'a> {
 
     fn kind(&self, place: &Place<'_>, field: &FieldDescriptor) -> Result<Kind, SchemaError> {
         let target = || match self.resolve(place.scope, &field.type_name) {
-            Some(Symbol {
-                kind: kind @ (SymbolKind::Message(_) | SymbolKind::Enum(_)),
-                ..
-            }) => Ok(kind),
+            Some(Symbol { kind: kind @ (SymbolKind::Message(_) | SymbolKind::Enum(_)), .. }) => Ok(kind),
             Some(_) => {
                 let reason = format!("`{}` is not a message or enum", field.type_name);
                 Err(self.invalid(place.file, &place.symbol, &reason))
@@ -526,19 +368,12 @@ impl<'a> Linker<'a> {
                 (10, SymbolKind::Message(index)) => Kind::Group(index),
                 (0 | 14, SymbolKind::Enum(index)) => Kind::Enum(index),
                 _ => {
-                    let reason = format!(
-                        "`{}` is not of the kind that the field says",
-                        field.type_name
-                    );
+                    let reason = format!("`{}` is not of the kind that the field says", field.type_name);
                     return Err(self.invalid(place.file, &place.symbol, &reason));
                 }
             },
             other => {
-                return Err(self.invalid(
-                    place.file,
-                    &place.symbol,
-                    &format!("there is no type {other}"),
-                ));
+                return Err(self.invalid(place.file, &place.symbol, &format!("there is no type {other}")));
             }
         })
     }
@@ -564,19 +399,11 @@ impl<'a> Linker<'a> {
         if is_identifier(name) {
             return Ok(());
         }
-        Err(self.invalid(
-            file,
-            symbol,
-            "a name is a letter or `_`, then letters, digits and `_`",
-        ))
+        Err(self.invalid(file, symbol, "a name is a letter or `_`, then letters, digits and `_`"))
     }
 
     fn invalid(&self, file: u32, symbol: &str, reason: &str) -> SchemaError {
-        SchemaError::Invalid {
-            file: self.files[file as usize].name.clone(),
-            symbol: symbol.to_owned(),
-            reason: reason.to_owned(),
-        }
+        SchemaError::Invalid { file: self.files[file as usize].name.clone(), symbol: symbol.to_owned(), reason: reason.to_owned() }
     }
 
     fn unknown_type(&self, file: u32, symbol: &str, name: &str) -> SchemaError {
@@ -599,10 +426,7 @@ struct Place<'a> {
 }
 
 fn syntax_of(file: &FileDescriptor) -> Result<(Syntax, Features), SchemaError> {
-    let unsupported = |syntax: String| SchemaError::Unsupported {
-        file: file.name.clone(),
-        syntax,
-    };
+    let unsupported = |syntax: String| SchemaError::Unsupported { file: file.name.clone(), syntax };
     match (file.syntax.as_str(), file.edition) {
         ("" | "proto2", _) => Ok((Syntax::Proto2, Features::PROTO2)),
         ("proto3", _) => Ok((Syntax::Proto3, Features::PROTO3)),
@@ -626,15 +450,7 @@ fn check_maps(schema: &Schema) -> Result<(), SchemaError> {
         if message.map_entry {
             let key_is_scalar = message.field(1).is_some_and(|key| {
                 key.label == Label::Optional
-                    && !matches!(
-                        key.kind,
-                        Kind::Double
-                            | Kind::Float
-                            | Kind::Bytes
-                            | Kind::Enum(_)
-                            | Kind::Message(_)
-                            | Kind::Group(_)
-                    )
+                    && !matches!(key.kind, Kind::Double | Kind::Float | Kind::Bytes | Kind::Enum(_) | Kind::Message(_) | Kind::Group(_))
             });
             let value_is_singular = message.field(2).is_some_and(|value| {
                 value.label == Label::Optional
@@ -642,11 +458,7 @@ fn check_maps(schema: &Schema) -> Result<(), SchemaError> {
                     && !matches!(value.kind, Kind::Message(target) if schema.message(target).map_entry)
             });
             if !key_is_scalar || !value_is_singular || message.all_fields().count() != 2 {
-                return Err(invalid(
-                    message,
-                    &message.full_name,
-                    "a map entry has a scalar key and a value",
-                ));
+                return Err(invalid(message, &message.full_name, "a map entry has a scalar key and a value"));
             }
         }
         for field in message.all_fields() {
@@ -655,11 +467,7 @@ fn check_maps(schema: &Schema) -> Result<(), SchemaError> {
                 && (field.label != Label::Repeated || matches!(field.kind, Kind::Group(_)))
             {
                 let symbol = format!("{}.{}", message.full_name, field.name);
-                return Err(invalid(
-                    message,
-                    &symbol,
-                    "a map field is a repeated field of its entries",
-                ));
+                return Err(invalid(message, &symbol, "a map field is a repeated field of its entries"));
             }
         }
     }
@@ -668,19 +476,11 @@ fn check_maps(schema: &Schema) -> Result<(), SchemaError> {
 
 fn is_identifier(name: &str) -> bool {
     let bytes = name.as_bytes();
-    !bytes.is_empty()
-        && !bytes[0].is_ascii_digit()
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+    !bytes.is_empty() && !bytes[0].is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 fn join(scope: &str, name: &str) -> String {
-    if scope.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{scope}.{name}")
-    }
+    if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
 /// Counts come from bytes in memory, far below 2^32 of them.

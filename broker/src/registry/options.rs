@@ -151,25 +151,10 @@ pub(crate) enum Presence {
 }
 
 impl Features {
-    pub(crate) const PROTO2: Features = Features {
-        presence: Presence::Explicit,
-        closed_enums: true,
-        packed: false,
-        delimited: false,
-    };
-    pub(crate) const PROTO3: Features = Features {
-        presence: Presence::Implicit,
-        closed_enums: false,
-        packed: true,
-        delimited: false,
-    };
+    pub(crate) const PROTO2: Features = Features { presence: Presence::Explicit, closed_enums: true, packed: false, delimited: false };
+    pub(crate) const PROTO3: Features = Features { presence: Presence::Implicit, closed_enums: false, packed: true, delimited: false };
     /// Editions 2023 and 2024 agree in these.
-    pub(crate) const EDITIONS: Features = Features {
-        presence: Presence::Explicit,
-        closed_enums: false,
-        packed: true,
-        delimited: false,
-    };
+    pub(crate) const EDITIONS: Features = Features { presence: Presence::Explicit, closed_enums: false, packed: true, delimited: false };
 
     /// These features as overridden by the `features` of an options message, field `number` of it.
     pub(crate) fn overridden(mut self, options: &[u8], number: u32) -> Features {
@@ -216,14 +201,8 @@ mod tests {
     #[test]
     fn groups_are_taken_whole_and_bounded() {
         let mut fields = RawFields::new(&[0x0b, 0x10, 1, 0x0c, 0x18, 2]);
-        assert!(matches!(
-            fields.next().map(|f| f.value),
-            Some(RawValue::Group(&[0x10, 1]))
-        ));
-        assert!(matches!(
-            fields.next().map(|f| f.value),
-            Some(RawValue::Varint(2))
-        ));
+        assert!(matches!(fields.next().map(|f| f.value), Some(RawValue::Group(&[0x10, 1]))));
+        assert!(matches!(fields.next().map(|f| f.value), Some(RawValue::Varint(2))));
         assert!(RawFields::new(&[0x0b; 100_000]).next().is_none());
     }
 

@@ -182,10 +182,7 @@ impl Schema {
     pub(crate) fn closure(&self, roots: &[u32]) -> Closure {
         let mut message_seen = vec![false; self.messages.len()];
         let mut enum_seen = vec![false; self.enums.len()];
-        let mut closure = Closure {
-            messages: Vec::new(),
-            enums: Vec::new(),
-        };
+        let mut closure = Closure { messages: Vec::new(), enums: Vec::new() };
         for &root in roots {
             reach(root, &mut message_seen, &mut closure.messages);
         }
@@ -252,9 +249,6 @@ impl Kind {
 
     /// Whether a repeated field of this type may be packed.
     pub(crate) fn packable(self) -> bool {
-        !matches!(
-            self,
-            Kind::String | Kind::Bytes | Kind::Message(_) | Kind::Group(_)
-        )
+        !matches!(self, Kind::String | Kind::Bytes | Kind::Message(_) | Kind::Group(_))
     }
 }

@@ -72,13 +72,7 @@ const BIT_WIDE: u8 = 62;
 const BIT_OTHER: u8 = 63;
 
 impl Slot {
-    pub(crate) const ABSENT: Slot = Slot {
-        shape: Shape::Absent,
-        wire: WIRE_NONE,
-        bit: BIT_OTHER,
-        packable: false,
-        target: 0,
-    };
+    pub(crate) const ABSENT: Slot = Slot { shape: Shape::Absent, wire: WIRE_NONE, bit: BIT_OTHER, packable: false, target: 0 };
 }
 
 /// The runs of an enum's numbers in `Tables::runs`.
@@ -155,13 +149,8 @@ impl Tables {
     /// Compiles what `roots` reach. The first root is message 0, the others follow in order, equal ones once.
     pub(crate) fn compile(schema: &Schema, roots: &[u32]) -> Tables {
         let closure = schema.closure(roots);
-        let index_of = |indices: &[u32]| -> HashMap<u32, u32> {
-            indices
-                .iter()
-                .enumerate()
-                .map(|(new, old)| (*old, to_u32(new)))
-                .collect()
-        };
+        let index_of =
+            |indices: &[u32]| -> HashMap<u32, u32> { indices.iter().enumerate().map(|(new, old)| (*old, to_u32(new))).collect() };
         let mut compiler = Compiler {
             schema,
             message_index: index_of(&closure.messages),
@@ -173,11 +162,7 @@ impl Tables {
             text: String::new(),
         };
         let judged = judged(schema, &closure.messages, &compiler.message_index);
-        let enums = closure
-            .enums
-            .iter()
-            .map(|index| compiler.enumeration(schema.enumeration(*index)))
-            .collect();
+        let enums = closure.enums.iter().map(|index| compiler.enumeration(schema.enumeration(*index))).collect();
         let mut messages = Vec::with_capacity(closure.messages.len());
         let mut infos = Vec::with_capacity(closure.messages.len());
         for (index, judged) in closure.messages.iter().zip(judged) {
@@ -311,10 +296,7 @@ impl FieldKind {
     }
 
     pub(crate) fn packable(self) -> bool {
-        !matches!(
-            self,
-            FieldKind::String | FieldKind::Bytes | FieldKind::Message | FieldKind::Group
-        )
+        !matches!(self, FieldKind::String | FieldKind::Bytes | FieldKind::Message | FieldKind::Group)
     }
 }
 
@@ -331,11 +313,7 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn enumeration(&mut self, enumeration: &Enum) -> EnumTable {
-        let mut numbers: Vec<i32> = enumeration
-            .values
-            .iter()
-            .map(|value| value.number)
-            .collect();
+        let mut numbers: Vec<i32> = enumeration.values.iter().map(|value| value.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let start = self.runs.len();
@@ -346,20 +324,12 @@ impl Compiler<'_> {
             }
         }
         let len = to_u32(self.runs.len() - start);
-        EnumTable {
-            start: to_u32(start),
-            len,
-            name: self.intern(&enumeration.full_name),
-        }
+        EnumTable { start: to_u32(start), len, name: self.intern(&enumeration.full_name) }
     }
 
     fn message(&mut self, message: &Message, judged: bool) -> (MessageTable, MessageInfo) {
-        let mut fields: Vec<(&Field, bool)> = message
-            .fields
-            .iter()
-            .map(|field| (field, false))
-            .chain(message.extensions.iter().map(|field| (field, true)))
-            .collect();
+        let mut fields: Vec<(&Field, bool)> =
+            message.fields.iter().map(|field| (field, false)).chain(message.extensions.iter().map(|field| (field, true))).collect();
         fields.sort_unstable_by_key(|(field, _)| field.number);
 
         let mut need = 0u64;
@@ -369,8 +339,7 @@ impl Compiler<'_> {
         for (field, extension) in fields {
             let info = self.field(message, field, extension);
             // A map entry without a value has a default one, which lacks its own required fields.
-            let required = field.label == Label::Required
-                || message.map_entry && field.number == 2 && self.has_required(field.kind);
+            let required = field.label == Label::Required || message.map_entry && field.number == 2 && self.has_required(field.kind);
             let bit = if !required {
                 BIT_OTHER
             } else if next_bit < BIT_WIDE {
@@ -393,18 +362,12 @@ impl Compiler<'_> {
             slots.push((info.number, slot));
             self.fields.push(info);
         }
-        let info = MessageInfo {
-            name: self.intern(&message.full_name),
-            fields_start,
-            fields_len: to_u32(slots.len()),
-            judged,
-        };
+        let info = MessageInfo { name: self.intern(&message.full_name), fields_start, fields_len: to_u32(slots.len()), judged };
 
         let dense_len = dense_len(slots.iter().map(|(number, _)| *number));
         let dense_count = slots.partition_point(|(number, _)| *number < dense_len);
         let dense_start = self.dense.len();
-        self.dense
-            .resize(dense_start + dense_len as usize, Slot::ABSENT);
+        self.dense.resize(dense_start + dense_len as usize, Slot::ABSENT);
         for (number, slot) in &slots[..dense_count] {
             self.dense[dense_start + *number as usize] = *slot;
         }
@@ -421,11 +384,7 @@ impl Compiler<'_> {
     }
 
     fn field(&mut self, message: &Message, field: &Field, extension: bool) -> FieldInfo {
-        let name = if extension {
-            self.intern(&format!("[{}]", field.name))
-        } else {
-            self.intern(&field.name)
-        };
+        let name = if extension { self.intern(&format!("[{}]", field.name)) } else { self.intern(&field.name) };
         let (kind, target) = match field.kind {
             Kind::Int32 => (FieldKind::Varint(VarintKind::Int32), 0),
             Kind::Int64 => (FieldKind::Varint(VarintKind::Int64), 0),
@@ -449,9 +408,7 @@ impl Compiler<'_> {
         FieldInfo {
             number: field.number,
             target,
-            oneof: field
-                .oneof
-                .filter(|oneof| !message.oneofs[*oneof as usize].synthetic),
+            oneof: field.oneof.filter(|oneof| !message.oneofs[*oneof as usize].synthetic),
             name,
             kind,
             label: field.label,
@@ -469,18 +426,12 @@ impl Compiler<'_> {
     fn intern(&mut self, text: &str) -> Text {
         let start = to_u32(self.text.len());
         self.text.push_str(text);
-        Text {
-            start,
-            len: to_u32(text.len()),
-        }
+        Text { start, len: to_u32(text.len()) }
     }
 }
 
 fn has_required(message: &Message) -> bool {
-    message
-        .fields
-        .iter()
-        .any(|field| field.label == Label::Required)
+    message.fields.iter().any(|field| field.label == Label::Required)
 }
 
 /// For each message, whether it or any message that it reaches has required fields.
@@ -550,14 +501,9 @@ mod tests {
 
     #[test]
     fn dense_part_ends_where_numbers_get_rare() {
-        for (numbers, len) in [
-            (vec![], 0),
-            (vec![1, 2, 3], 4),
-            (vec![31], 32),
-            (vec![1, 536_870_911], 2),
-            (vec![1, 2, 1000], 3),
-            ((1..=100).collect(), 101),
-        ] {
+        for (numbers, len) in
+            [(vec![], 0), (vec![1, 2, 3], 4), (vec![31], 32), (vec![1, 536_870_911], 2), (vec![1, 2, 1000], 3), ((1..=100).collect(), 101)]
+        {
             assert_eq!(dense_len(numbers.iter().copied()), len, "{numbers:?}");
         }
     }

@@ -18,9 +18,7 @@ struct Doubt;
 /// Whether the payload certainly is a valid message of that index. With `STRICT` what the tables do not know is a doubt.
 #[inline]
 pub(crate) fn is_valid<const STRICT: bool>(tables: &Tables, message: u32, payload: &[u8]) -> bool {
-    Walk::<STRICT> { tables }
-        .fields(message, payload, NO_GROUP, LEVELS_MAX)
-        .is_ok()
+    Walk::<STRICT> { tables }.fields(message, payload, NO_GROUP, LEVELS_MAX).is_ok()
 }
 
 /// The group number of a message that is not a group.
@@ -32,13 +30,7 @@ struct Walk<'t, const STRICT: bool> {
 
 impl<const STRICT: bool> Walk<'_, STRICT> {
     /// Walks a message's fields: to the end of `s`, or past the end tag of `group`. Gives back what follows.
-    fn fields<'a>(
-        &self,
-        message: u32,
-        mut s: &'a [u8],
-        group: u32,
-        levels: u32,
-    ) -> Result<&'a [u8], Doubt> {
+    fn fields<'a>(&self, message: u32, mut s: &'a [u8], group: u32, levels: u32) -> Result<&'a [u8], Doubt> {
         let message = &self.tables.messages[message as usize];
         let dense = self.tables.dense_of(message);
         let mut seen = 0u64;
@@ -78,17 +70,10 @@ impl<const STRICT: bool> Walk<'_, STRICT> {
                     Shape::Bytes => delimited(s)?.1,
                     Shape::Message => {
                         let (value, rest) = delimited(s)?;
-                        self.fields(
-                            slot.target,
-                            value,
-                            NO_GROUP,
-                            levels.checked_sub(1).ok_or(Doubt)?,
-                        )?;
+                        self.fields(slot.target, value, NO_GROUP, levels.checked_sub(1).ok_or(Doubt)?)?;
                         rest
                     }
-                    Shape::Group => {
-                        self.fields(slot.target, s, number, levels.checked_sub(1).ok_or(Doubt)?)?
-                    }
+                    Shape::Group => self.fields(slot.target, s, number, levels.checked_sub(1).ok_or(Doubt)?)?,
                     Shape::Absent => return Err(Doubt),
                 };
             } else if tag & 7 == 4 {
@@ -106,22 +91,14 @@ impl<const STRICT: bool> Walk<'_, STRICT> {
                 return Err(Doubt);
             }
         }
-        if seen & message.need == message.need {
-            Ok(s)
-        } else {
-            Err(Doubt)
-        }
+        if seen & message.need == message.need { Ok(s) } else { Err(Doubt) }
     }
 
     #[inline]
     fn enumeration<'a>(&self, slot: Slot, s: &'a [u8]) -> Result<&'a [u8], Doubt> {
         if STRICT {
             let (number, rest) = varint(s)?;
-            if self.tables.enum_has(slot.target, enum_number(number)) {
-                Ok(rest)
-            } else {
-                Err(Doubt)
-            }
+            if self.tables.enum_has(slot.target, enum_number(number)) { Ok(rest) } else { Err(Doubt) }
         } else {
             skip_varint(s)
         }
@@ -152,10 +129,7 @@ impl<const STRICT: bool> Walk<'_, STRICT> {
 }
 
 /// An enum's number: the low 32 bits of its varint.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "bits beyond the field's width are dropped"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "bits beyond the field's width are dropped")]
 pub(crate) fn enum_number(value: u64) -> i32 {
     value as i32
 }
@@ -176,11 +150,7 @@ fn skip_unknown(s: &[u8], tag: u32, levels: u32) -> Result<&[u8], Doubt> {
             loop {
                 let (inner, rest) = long_tag(s)?;
                 if inner & 7 == 4 {
-                    return if inner >> 3 == tag >> 3 {
-                        Ok(rest)
-                    } else {
-                        Err(Doubt)
-                    };
+                    return if inner >> 3 == tag >> 3 { Ok(rest) } else { Err(Doubt) };
                 }
                 s = skip_unknown(rest, inner, levels)?;
             }
@@ -214,11 +184,7 @@ fn short_varint(s: &[u8]) -> Result<(u32, &[u8]), Doubt> {
 #[inline]
 fn delimited(s: &[u8]) -> Result<(&[u8], &[u8]), Doubt> {
     let (&first, rest) = s.split_first().ok_or(Doubt)?;
-    let (len, rest) = if first < 0x80 {
-        (u32::from(first), rest)
-    } else {
-        short_varint(s)?
-    };
+    let (len, rest) = if first < 0x80 { (u32::from(first), rest) } else { short_varint(s)? };
     // A length above the limit is also above any payload's size on a 64-bit machine, save one of 2 GiB.
     if len > LENGTH_MAX {
         return Err(Doubt);
@@ -229,11 +195,7 @@ fn delimited(s: &[u8]) -> Result<(&[u8], &[u8]), Doubt> {
 #[inline]
 fn skip_varint(s: &[u8]) -> Result<&[u8], Doubt> {
     let (&first, rest) = s.split_first().ok_or(Doubt)?;
-    if first < 0x80 {
-        Ok(rest)
-    } else {
-        skip_long_varint(s)
-    }
+    if first < 0x80 { Ok(rest) } else { skip_long_varint(s) }
 }
 
 #[inline]
@@ -244,12 +206,7 @@ fn skip_long_varint(s: &[u8]) -> Result<&[u8], Doubt> {
             return Ok(&s[ends.trailing_zeros() as usize / 8 + 1..]);
         }
     }
-    let len = s
-        .iter()
-        .take(10)
-        .position(|byte| *byte < 0x80)
-        .ok_or(Doubt)?
-        + 1;
+    let len = s.iter().take(10).position(|byte| *byte < 0x80).ok_or(Doubt)? + 1;
     Ok(&s[len..])
 }
 
@@ -327,10 +284,7 @@ mod tests {
 
     #[test]
     fn tags_and_lengths_have_at_most_five_bytes() {
-        assert!(matches!(
-            short_varint(&[0xff, 0xff, 0xff, 0xff, 0x0f]),
-            Ok((u32::MAX, []))
-        ));
+        assert!(matches!(short_varint(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Ok((u32::MAX, []))));
         assert!(short_varint(&[0xff, 0xff, 0xff, 0xff, 0x1f]).is_err());
         assert!(short_varint(&[0x80, 0x80, 0x80, 0x80, 0x80, 0]).is_err());
         assert!(delimited(&[0x81, 0x80, 0x80, 0x80, 0x80, 0, 0]).is_err());

@@ -14,10 +14,7 @@ pub(crate) fn compile_file(root: &Path, file: &str) -> Vec<u8> {
 
 /// A raw descriptor set of the last of these (name, text) files and its imports.
 pub(crate) fn compile_sources(sources: &[(&str, &str)]) -> Vec<u8> {
-    let sources: Vec<(String, String)> = sources
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect();
+    let sources: Vec<(String, String)> = sources.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     let root = sources.last().expect("at least one source").0.clone();
     compile_with(Memory(sources), &root)
 }
@@ -28,9 +25,7 @@ fn compile_with(resolver: impl FileResolver + 'static, file: &str) -> Vec<u8> {
     chain.add(resolver);
     let mut compiler = Compiler::with_file_resolver(chain);
     compiler.include_imports(true).include_source_info(true);
-    compiler
-        .open_file(file)
-        .unwrap_or_else(|error| panic!("{file}: {error:?}"));
+    compiler.open_file(file).unwrap_or_else(|error| panic!("{file}: {error:?}"));
     compiler.encode_file_descriptor_set()
 }
 

@@ -12,33 +12,15 @@ message Quote { int64 cents = 1; } enum State { STATE_UNSPECIFIED = 0; }"#;
 fn an_unknown_type_is_refused_with_what_it_may_have_meant() {
     let set = compile_sources(&[("shop.proto", SHOP)]);
     for (name, message) in [
-        (
-            "shop.Ordr",
-            "the descriptor set holds no message `shop.Ordr`; did you mean `shop.Order`?",
-        ),
-        (
-            "Order",
-            "the descriptor set holds no message `Order`; did you mean `shop.Order`?",
-        ),
-        (
-            "store.Order",
-            "the descriptor set holds no message `store.Order`; did you mean `shop.Order`?",
-        ),
-        (
-            "shop.Zebra",
-            "the descriptor set holds no message `shop.Zebra`; did you mean one of `shop.Order`, `shop.Line`, `shop.Quote`?",
-        ),
-        (
-            "shop.State",
-            "`shop.State` is an enum, not a message; did you mean one of `shop.Order`, `shop.Line`, `shop.Quote`?",
-        ),
+        ("shop.Ordr", "the descriptor set holds no message `shop.Ordr`; did you mean `shop.Order`?"),
+        ("Order", "the descriptor set holds no message `Order`; did you mean `shop.Order`?"),
+        ("store.Order", "the descriptor set holds no message `store.Order`; did you mean `shop.Order`?"),
+        ("shop.Zebra", "the descriptor set holds no message `shop.Zebra`; did you mean one of `shop.Order`, `shop.Line`, `shop.Quote`?"),
+        ("shop.State", "`shop.State` is an enum, not a message; did you mean one of `shop.Order`, `shop.Line`, `shop.Quote`?"),
     ] {
         let error = Contract::compile(&set, name, None).unwrap_err();
         assert_eq!(error.to_string(), message);
         assert_eq!(error.code().name(), "type-not-found");
     }
-    assert!(matches!(
-        Contract::compile(&set, "shop.Order", Some("shop.Qoute")),
-        Err(SchemaError::TypeNotFound { .. })
-    ));
+    assert!(matches!(Contract::compile(&set, "shop.Order", Some("shop.Qoute")), Err(SchemaError::TypeNotFound { .. })));
 }
