@@ -36,14 +36,14 @@ pub enum Admission {
 }
 
 /// What has been admitted and is not durable yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Pending {
     queues: FxHashMap<QueueId, PendingQueue>,
     /// Messages of all queues.
     pub messages: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct PendingQueue {
     messages: u64,
     bytes: u64,
@@ -88,7 +88,7 @@ impl Queue {
             if let Some(id) = keys.and_then(|keys| keys.get(message.idempotency_key)) {
                 return Ok(Admission::DuplicateOfPending { id: *id });
             }
-            if self.dedup.len() + keys.map_or(0, |keys| keys.len() as u64) >= options.dedup_max_keys {
+            if self.dedup.is_full(now, keys.map_or(0, |keys| keys.len() as u64), options.dedup_max_keys) {
                 return Err(Rejection::DedupFull { queue: self.name.to_string(), max: options.dedup_max_keys });
             }
         }

@@ -48,7 +48,7 @@ pub enum Body {
     },
     /// A queue appears.
     QueueCreated {
-        /// Its number, never used before.
+        /// Its number, never used before; when an entry of the same batch takes it first, the next free one.
         queue: QueueId,
         /// Its name.
         name: String,
@@ -71,7 +71,7 @@ pub enum Body {
     GroupCreated {
         /// Which queue.
         queue: QueueId,
-        /// Its number, never used before.
+        /// Its number, never used before; when an entry of the same batch takes it first, the next free one.
         group: GroupId,
         /// Its name.
         name: String,
@@ -207,7 +207,7 @@ pub enum Applied {
     Group(QueueId, GroupId),
     /// A contract changed.
     Schema(QueueId),
-    /// Nothing that anybody waits for.
+    /// Nothing: nobody waits for it, or what it was for went just before it.
     Nothing,
 }
 

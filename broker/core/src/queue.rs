@@ -1,6 +1,6 @@
 //! One queue's durable state: options, stored messages, groups, remembered idempotency keys, contract.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -18,8 +18,8 @@ const VERSION: u8 = 1;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dedup {
     keys: FxHashMap<Arc<str>, Remembered>,
-    /// In order of recording, which is the order of expiry as long as the window stays; a shorter window only forgets later.
-    order: VecDeque<Arc<str>>,
+    /// By expiry, whatever the window was when they were recorded: exact, and the same after loading as after a replay.
+    expiry: BTreeSet<(Millis, Arc<str>)>,
 }
 
 /// The first message of an idempotency key.
@@ -38,31 +38,36 @@ impl Dedup {
         self.keys.get(key).copied().filter(|remembered| remembered.until > now)
     }
 
-    /// Keys that count against the limit at `now`.
-    pub(crate) fn len(&self) -> u64 {
-        self.keys.len() as u64
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether `more` keys beside those remembered at `now` reach the limit. What has run out is forgotten only by the next publish, so
+    /// it is counted out here.
+    pub(crate) fn is_full(&self, now: Millis, more: u64, max: u64) -> bool {
+        let known = self.keys.len() as u64 + more;
+        if known < max {
+            return false;
+        }
+        let expired = self.expiry.iter().take_while(|(until, _)| *until <= now).count() as u64;
+        known - expired >= max
     }
 
     pub(crate) fn record(&mut self, key: &str, remembered: Remembered) {
         let key: Arc<str> = key.into();
-        self.order.push_back(Arc::clone(&key));
-        self.keys.insert(key, remembered);
-    }
-
-    /// Restores the order of expiry after loading.
-    pub(crate) fn sort(&mut self) {
-        let keys = &self.keys;
-        self.order.make_contiguous().sort_by_key(|key| (keys[key].until, keys[key].seq));
+        self.expiry.insert((remembered.until, Arc::clone(&key)));
+        if let Some(before) = self.keys.insert(Arc::clone(&key), remembered)
+            && before.until != remembered.until
+        {
+            self.expiry.remove(&(before.until, key));
+        }
     }
 
     /// Forgets what has run out; gives the keys, for the store's rows.
     pub(crate) fn forget(&mut self, now: Millis) -> Vec<Arc<str>> {
         let mut forgotten = Vec::new();
-        while let Some(key) = self.order.front() {
-            if self.keys.get(key).is_some_and(|remembered| remembered.until > now) {
-                break;
-            }
-            let key = self.order.pop_front().expect("there is a front");
+        while self.expiry.first().is_some_and(|(until, _)| *until <= now) {
+            let (_, key) = self.expiry.pop_first().expect("there is a first");
             self.keys.remove(&key);
             forgotten.push(key);
         }
@@ -133,6 +138,12 @@ impl Queue {
     #[must_use]
     pub fn schemas(&self) -> &Schemas {
         &self.schemas
+    }
+
+    /// The position of the message that an idempotency key stands for, while the key is remembered.
+    #[must_use]
+    pub fn remembered(&self, key: &str) -> Option<Seq> {
+        self.dedup.get(key, 0).map(|remembered| remembered.seq)
     }
 
     /// The position of the first message in the queue; `next_seq` when it is empty.

@@ -113,8 +113,8 @@ impl State {
 
     /// Applies one durable entry. Same state and same entry give the same state, on every replica; `now` travels in the entry.
     ///
-    /// # Panics
-    /// When an entry names a queue or group that does not exist: admission has checked that, so the journal is not ours.
+    /// What was admitted may meet what another entry of the same batch did before it: an entry for a queue or group that is gone changes
+    /// nothing, a name that is taken stays whose it is, and a number that is taken becomes the next free one. `Applied` tells.
     pub fn apply(&mut self, entry: Entry) -> Applied {
         self.clock = self.clock.max(entry.now);
         let now = self.clock;
@@ -128,11 +128,7 @@ impl State {
             Body::AttemptEnded(attempt) => self.attempt_ended(attempt),
             Body::Floor { queue, to } => self.floor(queue, to),
             Body::QueueCreated { queue, name, options } => self.queue_created(now, queue, &name, options),
-            Body::QueueUpdated { queue, options } => {
-                self.queue_mut(queue).options = options;
-                self.dirty.queues.insert(queue);
-                Applied::Queue(queue)
-            }
+            Body::QueueUpdated { queue, options } => self.queue_updated(queue, options),
             Body::QueueDeleted { queue } => self.queue_deleted(queue),
             Body::GroupCreated { queue, group, name, floor } => self.group_created(queue, group, name, floor),
             Body::GroupDeleted { queue, group } => self.group_deleted(queue, group),
@@ -142,22 +138,14 @@ impl State {
                 Applied::Nothing
             }
             Body::SchemaVersion { queue, record } => self.schema_version(queue, record),
-            Body::SchemaActive { queue, version } => {
-                self.queue_mut(queue).schemas.active = version;
-                self.dirty.queues.insert(queue);
-                Applied::Schema(queue)
-            }
+            Body::SchemaActive { queue, version } => self.schema_active(queue, version),
         }
-    }
-
-    fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
-        self.queues.get_mut(&id).expect("admission checked that the queue exists")
     }
 
     fn publish(&mut self, now: Millis, publish: Publish) -> Applied {
         let id = publish.queue;
         self.admitted += publish.items.len() as u64;
-        let queue = self.queues.get_mut(&id).expect("admission checked that the queue exists");
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
         let first = queue.next_seq;
         for item in &publish.items {
             let seq = queue.next_seq;
@@ -169,7 +157,7 @@ impl State {
                 self.dirty.dedup.push((id, dedup.0.as_str().into()));
             }
         }
-        if queue.dedup.len() > 0 {
+        if !queue.dedup.is_empty() {
             self.dirty.dedup.extend(queue.dedup.forget(now).into_iter().map(|key| (id, key)));
         }
         self.dirty.queues.insert(id);
@@ -183,8 +171,8 @@ impl State {
     }
 
     fn settle(&mut self, settle: Settle) -> Applied {
-        let queue = self.queues.get_mut(&settle.queue).expect("admission checked that the queue exists");
-        let group = queue.groups.get_mut(&settle.group).expect("admission checked that the group exists");
+        let Some(queue) = self.queues.get_mut(&settle.queue) else { return Applied::Nothing };
+        let Some(group) = queue.groups.get_mut(&settle.group) else { return Applied::Nothing };
         self.dirty.groups.insert((settle.queue, settle.group));
         let mut removal = Removal::new(settle.queue);
         let alone = queue.group_names.len() == 1 && queue.options.mode == Mode::Queue;
@@ -202,7 +190,7 @@ impl State {
 
     /// Removes those of `seqs` that every group of the queue has settled.
     fn remove_settled(&mut self, id: QueueId, seqs: impl Iterator<Item = Seq>) {
-        let queue = self.queues.get_mut(&id).expect("admission checked that the queue exists");
+        let queue = self.queues.get_mut(&id).expect("the caller has just used it");
         if queue.options.mode == Mode::Stream || queue.groups.is_empty() {
             return;
         }
@@ -216,8 +204,8 @@ impl State {
     }
 
     fn attempt_ended(&mut self, attempt: AttemptEnded) -> Applied {
-        let queue = self.queues.get_mut(&attempt.queue).expect("admission checked that the queue exists");
-        let group = queue.groups.get_mut(&attempt.group).expect("admission checked that the group exists");
+        let Some(queue) = self.queues.get_mut(&attempt.queue) else { return Applied::Nothing };
+        let Some(group) = queue.groups.get_mut(&attempt.group) else { return Applied::Nothing };
         for ended in &attempt.ended {
             if group.is_settled(ended.seq) {
                 continue;
@@ -230,7 +218,7 @@ impl State {
     }
 
     fn floor(&mut self, id: QueueId, to: Seq) -> Applied {
-        let queue = self.queues.get_mut(&id).expect("admission checked that the queue exists");
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
         let to = to.min(queue.next_seq);
         for group in queue.groups.values_mut() {
             group.raise_floor(to);
@@ -247,7 +235,11 @@ impl State {
     }
 
     fn queue_created(&mut self, now: Millis, id: QueueId, name: &str, options: QueueOptions) -> Applied {
-        self.next_queue = self.next_queue.max(id.0 + 1);
+        if let Some(existing) = self.names.get(name) {
+            return Applied::Queue(*existing);
+        }
+        let id = QueueId(id.0.max(self.next_queue));
+        self.next_queue = id.0 + 1;
         let name: Arc<str> = name.into();
         self.names.insert(Arc::clone(&name), id);
         self.queues.insert(id, Queue::new(id, name, options, now));
@@ -255,8 +247,15 @@ impl State {
         Applied::Queue(id)
     }
 
+    fn queue_updated(&mut self, id: QueueId, options: QueueOptions) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.options = options;
+        self.dirty.queues.insert(id);
+        Applied::Queue(id)
+    }
+
     fn queue_deleted(&mut self, id: QueueId) -> Applied {
-        let queue = self.queues.remove(&id).expect("admission checked that the queue exists");
+        let Some(queue) = self.queues.remove(&id) else { return Applied::Nothing };
         self.names.remove(&queue.name);
         let dirty = &mut self.dirty;
         dirty.queues.remove(&id);
@@ -280,8 +279,12 @@ impl State {
     }
 
     fn group_created(&mut self, id: QueueId, group: GroupId, name: String, floor: Seq) -> Applied {
-        self.next_group = self.next_group.max(group.0 + 1);
-        let queue = self.queue_mut(id);
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        if let Some(existing) = queue.group_names.get(&name) {
+            return Applied::Group(id, *existing);
+        }
+        let group = GroupId(group.0.max(self.next_group));
+        self.next_group = group.0 + 1;
         queue.group_names.insert(name.clone(), group);
         let mut new = Group::new(group, name, floor.min(queue.next_seq));
         // What others settled is gone; for this group it counts as settled, so that whatever it has not settled is stored.
@@ -300,8 +303,8 @@ impl State {
     }
 
     fn group_deleted(&mut self, id: QueueId, group: GroupId) -> Applied {
-        let queue = self.queue_mut(id);
-        let gone = queue.groups.remove(&group).expect("admission checked that the group exists");
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let Some(gone) = queue.groups.remove(&group) else { return Applied::Nothing };
         queue.group_names.remove(&gone.name);
         let rest: Vec<Seq> = std::iter::successors(queue.messages.next_at(0), |seq| queue.messages.next_at(seq + 1)).collect();
         self.dirty.groups.insert((id, group));
@@ -309,13 +312,24 @@ impl State {
         Applied::Group(id, group)
     }
 
-    fn schema_version(&mut self, id: QueueId, record: SchemaRecord) -> Applied {
-        let version = record.version;
-        let schemas = &mut self.queue_mut(id).schemas;
-        assert_eq!(schemas.next_version(), version, "versions have no gaps");
-        schemas.versions.push(Arc::new(record));
-        schemas.active = version;
+    fn schema_version(&mut self, id: QueueId, mut record: SchemaRecord) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let known = queue.schemas.by_fingerprint(&record.fingerprint).map(|known| known.version);
+        if let Some(version) = known {
+            return self.schema_active(id, version);
+        }
+        let version = queue.schemas.next_version();
+        record.version = version;
+        queue.schemas.versions.push(Arc::new(record));
+        queue.schemas.active = version;
         self.dirty.schemas.insert((id, version));
+        self.dirty.queues.insert(id);
+        Applied::Schema(id)
+    }
+
+    fn schema_active(&mut self, id: QueueId, version: u32) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.schemas.active = version;
         self.dirty.queues.insert(id);
         Applied::Schema(id)
     }

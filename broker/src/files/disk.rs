@@ -34,19 +34,11 @@ impl DiskFiles {
         match handle.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::ResourceBusy,
-                    format!("{} is in use by another process", path.display()),
-                ));
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{} is in use by another process", path.display())));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        Ok(DiskFiles {
-            directory: Arc::new(Directory {
-                path: path.to_owned(),
-                handle,
-            }),
-        })
+        Ok(DiskFiles { directory: Arc::new(Directory { path: path.to_owned(), handle }) })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -86,19 +78,12 @@ impl Files for DiskFiles {
     }
 
     fn create(&self, name: &str) -> io::Result<DiskFile> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(self.path(name))?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(name))?;
         Ok(DiskFile { file })
     }
 
     fn open(&self, name: &str) -> io::Result<DiskFile> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(self.path(name))?;
+        let file = OpenOptions::new().read(true).write(true).open(self.path(name))?;
         Ok(DiskFile { file })
     }
 

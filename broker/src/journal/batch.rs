@@ -36,11 +36,7 @@ impl Batch {
     pub fn with_buffer(mut buffer: Vec<u8>) -> Batch {
         buffer.clear();
         buffer.resize(BATCH_HEADER, 0);
-        Batch {
-            buffer,
-            records: 0,
-            open: None,
-        }
+        Batch { buffer, records: 0, open: None }
     }
 
     /// Starts a record. The caller then appends the payload to [`Batch::buffer`].
@@ -96,11 +92,7 @@ impl Batch {
         let mut at = BATCH_HEADER;
         for _ in 0..self.records {
             let (crc, end) = record::seal(&mut self.buffer, at, last.crc);
-            last = Applied {
-                term: record::term(&self.buffer, at),
-                index: last.index + 1,
-                crc,
-            };
+            last = Applied { term: record::term(&self.buffer, at), index: last.index + 1, crc };
             at = end;
         }
         debug_assert_eq!(at, self.buffer.len(), "records fill the buffer");
@@ -170,9 +162,7 @@ impl BatchHeader {
     /// Reads the header at `offset` of a segment, or `None` when what is there is not one.
     pub(super) fn decode(bytes: &[u8], store_id: u128, offset: u32) -> Option<BatchHeader> {
         let bytes = bytes.get(..BATCH_HEADER)?;
-        if u32_at(bytes, 0) != MAGIC
-            || u32_at(bytes, 4) != header_crc(store_id, offset, &bytes[8..])
-        {
+        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != header_crc(store_id, offset, &bytes[8..]) {
             return None;
         }
         Some(BatchHeader {
@@ -181,11 +171,7 @@ impl BatchHeader {
             number: u64_at(bytes, 16),
             synced: u64_at(bytes, 24),
             records: u32_at(bytes, 48),
-            previous: Applied {
-                term: u64_at(bytes, 40),
-                index: u64_at(bytes, 32).checked_sub(1)?,
-                crc: u32_at(bytes, 52),
-            },
+            previous: Applied { term: u64_at(bytes, 40), index: u64_at(bytes, 32).checked_sub(1)?, crc: u32_at(bytes, 52) },
             last_crc: u32_at(bytes, 56),
         })
     }
@@ -217,23 +203,12 @@ impl<'a> WholeBatch<'a> {
         let mut at = BATCH_HEADER;
         for _ in 0..header.records {
             let raw = record::parse(bytes, at, last.crc)?;
-            last = Applied {
-                term: raw.term,
-                index: last.index + 1,
-                crc: raw.crc,
-            };
+            last = Applied { term: raw.term, index: last.index + 1, crc: raw.crc };
             at = raw.end;
         }
         let padding = bytes.get(at..)?;
-        let whole = last.crc == header.last_crc
-            && padding.len() < ALIGN
-            && padding.iter().all(|byte| *byte == 0);
-        whole.then_some(WholeBatch {
-            header,
-            offset,
-            bytes,
-            last,
-        })
+        let whole = last.crc == header.last_crc && padding.len() < ALIGN && padding.iter().all(|byte| *byte == 0);
+        whole.then_some(WholeBatch { header, offset, bytes, last })
     }
 
     /// Its records in order, with what each adds to the chain.
@@ -244,20 +219,13 @@ impl<'a> WholeBatch<'a> {
         (0..header.records).map(move |_| {
             let raw = record::at(bytes, at);
             at = raw.end;
-            last = Applied {
-                term: raw.term,
-                index: last.index + 1,
-                crc: raw.crc,
-            };
+            last = Applied { term: raw.term, index: last.index + 1, crc: raw.crc };
             let start = u32::try_from(raw.start).expect("a batch fits a segment");
             let record = Record {
                 index: last.index,
                 term: raw.term,
                 kind: raw.kind,
-                position: Position {
-                    segment: header.segment,
-                    offset: base + start,
-                },
+                position: Position { segment: header.segment, offset: base + start },
                 payload: &bytes[raw.start..raw.end],
             };
             (record, last)

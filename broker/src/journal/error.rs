@@ -21,9 +21,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// An earlier write or sync failed, so nothing is known about the end of the journal.
-    #[error(
-        "an earlier write or sync of the journal failed; restart the broker to recover what is on disk"
-    )]
+    #[error("an earlier write or sync of the journal failed; restart the broker to recover what is on disk")]
     Poisoned,
     /// A whole batch follows a broken one that was already on disk when it was written: not a torn tail.
     #[error(
@@ -70,9 +68,7 @@ pub enum JournalError {
         expected: u128,
     },
     /// The segment was written by another format version.
-    #[error(
-        "{file} has journal format {found}; this broker reads {expected}. Start the broker that wrote it"
-    )]
+    #[error("{file} has journal format {found}; this broker reads {expected}. Start the broker that wrote it")]
     Version {
         /// Path of the file.
         file: String,
@@ -95,9 +91,7 @@ pub enum JournalError {
         state: String,
     },
     /// The batch is larger than a segment.
-    #[error(
-        "a batch of {bytes} bytes does not fit a journal segment ({capacity} bytes free when empty)"
-    )]
+    #[error("a batch of {bytes} bytes does not fit a journal segment ({capacity} bytes free when empty)")]
     TooLarge {
         /// Bytes of the batch.
         bytes: usize,

@@ -92,10 +92,7 @@ impl Appended {
     /// The position of byte `offset` of the batch's buffer.
     pub fn position(&self, offset: usize) -> Position {
         let offset = u32::try_from(offset).expect("a batch fits a segment");
-        Position {
-            segment: self.segment,
-            offset: self.base + offset,
-        }
+        Position { segment: self.segment, offset: self.base + offset }
     }
 }
 
@@ -113,11 +110,7 @@ impl<F: Files> Journal<F> {
         after: Applied,
         replay: &mut dyn FnMut(Record<'_>) -> Result<(), ReplayError>,
     ) -> Result<Journal<F>, JournalError> {
-        assert!(
-            segment::is_valid_size(options.segment_bytes),
-            "segments of {} bytes are not possible",
-            options.segment_bytes
-        );
+        assert!(segment::is_valid_size(options.segment_bytes), "segments of {} bytes are not possible", options.segment_bytes);
         let recovered = recovery::recover(&files, &options, after)?;
         let newest = recovered.live.back().expect("recovery leaves a segment");
         let journal = Journal {
@@ -153,10 +146,7 @@ impl<F: Files> Journal<F> {
         assert!(!batch.is_empty(), "an empty batch is not appended");
         let bytes = batch.len();
         if bytes > self.batch_bytes_max() {
-            return Err(JournalError::TooLarge {
-                bytes,
-                capacity: self.batch_bytes_max(),
-            });
+            return Err(JournalError::TooLarge { bytes, capacity: self.batch_bytes_max() });
         }
         if self.end as usize + bytes > self.options.segment_bytes as usize {
             let end = self.last;
@@ -187,14 +177,7 @@ impl<F: Files> Journal<F> {
         if let Some(live) = self.shared.live_mut().back_mut() {
             live.grew(first_index, last.index, base);
         }
-        Ok(Appended {
-            first_index,
-            last_index: last.index,
-            segment: self.current.number,
-            base,
-            buffer: Bytes::from(buffer),
-            synced,
-        })
+        Ok(Appended { first_index, last_index: last.index, segment: self.current.number, base, buffer: Bytes::from(buffer), synced })
     }
 
     /// The last record appended.
@@ -221,10 +204,7 @@ impl<F: Files> Journal<F> {
         Some(SyncJob {
             shared: Arc::clone(&self.shared),
             segments: former.chain([&self.current]).map(Arc::clone).collect(),
-            synced: Synced {
-                last: self.last,
-                number: self.number,
-            },
+            synced: Synced { last: self.last, number: self.number },
         })
     }
 
@@ -240,8 +220,7 @@ impl<F: Files> Journal<F> {
         {
             let mut live = self.shared.live_mut();
             while live.len() > 1 && live.front().is_some_and(|live| live.last_index <= index) {
-                self.retired
-                    .extend(live.pop_front().map(|live| live.segment));
+                self.retired.extend(live.pop_front().map(|live| live.segment));
             }
         }
         self.reclaim();
@@ -258,19 +237,12 @@ impl<F: Files> Journal<F> {
             return None;
         }
         self.spare = SpareWish::Asked;
-        Some(SpareJob {
-            files: self.files.clone(),
-            slot: self.take_slot_id(),
-            segment_bytes: self.options.segment_bytes,
-        })
+        Some(SpareJob { files: self.files.clone(), slot: self.take_slot_id(), segment_bytes: self.options.segment_bytes })
     }
 
     /// Takes what a [`SpareJob`] made. Its failure is handed back for the caller to log: the journal goes on and
     /// asks again in the next segment.
-    pub fn add_spare(
-        &mut self,
-        outcome: Result<Spare<F::File>, JournalError>,
-    ) -> Result<(), JournalError> {
+    pub fn add_spare(&mut self, outcome: Result<Spare<F::File>, JournalError>) -> Result<(), JournalError> {
         self.spare = SpareWish::Answered;
         self.spares.push(outcome?.slot);
         Ok(())
@@ -303,12 +275,8 @@ impl<F: Files> Journal<F> {
         let newest = self.current.number;
         {
             let mut live = self.shared.live_mut();
-            while live
-                .front()
-                .is_some_and(|live| live.segment.number < newest)
-            {
-                self.retired
-                    .extend(live.pop_front().map(|live| live.segment));
+            while live.front().is_some_and(|live| live.segment.number < newest) {
+                self.retired.extend(live.pop_front().map(|live| live.segment));
             }
         }
         self.reclaim();
@@ -326,13 +294,7 @@ impl<F: Files> Journal<F> {
                 Slot::create(&self.files, id, 0)?
             }
         };
-        let header = SegmentHeader {
-            segment: self.current.number + 1,
-            cut,
-            number: self.number + 1,
-            synced: self.synced,
-            previous,
-        };
+        let header = SegmentHeader { segment: self.current.number + 1, cut, number: self.number + 1, synced: self.synced, previous };
         slot.write(0, &header.encode(self.options.store_id))?;
         if self.synced < self.number {
             self.unsynced.push((self.number, Arc::clone(&self.current)));
@@ -344,10 +306,7 @@ impl<F: Files> Journal<F> {
             SpareWish::Asked => SpareWish::Asked,
             SpareWish::NotYet | SpareWish::Answered => SpareWish::NotYet,
         };
-        self.current = Arc::new(Segment {
-            number: header.segment,
-            slot,
-        });
+        self.current = Arc::new(Segment { number: header.segment, slot });
         let live = Live::new(Arc::clone(&self.current), previous);
         self.shared.live_mut().push_back(live);
         Ok(())
@@ -387,10 +346,7 @@ impl<F: Files> Journal<F> {
         id
     }
 
-    fn poisoning<T>(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> Result<T, JournalError>,
-    ) -> Result<T, JournalError> {
+    fn poisoning<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, JournalError>) -> Result<T, JournalError> {
         let result = run(self);
         self.shared.or_poison(result)
     }

@@ -24,11 +24,7 @@ pub(super) struct Shared<H> {
 
 impl<H> Shared<H> {
     pub(super) fn new(store_id: u128, live: VecDeque<Live<H>>) -> Shared<H> {
-        Shared {
-            store_id,
-            live: RwLock::new(live),
-            poisoned: AtomicBool::new(false),
-        }
+        Shared { store_id, live: RwLock::new(live), poisoned: AtomicBool::new(false) }
     }
 
     // Nothing that holds the lock can leave the list half changed, so a panic elsewhere does not spoil it.
@@ -67,9 +63,7 @@ pub struct Reader<H> {
 
 impl<H> Clone for Reader<H> {
     fn clone(&self) -> Reader<H> {
-        Reader {
-            shared: Arc::clone(&self.shared),
-        }
+        Reader { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -101,14 +95,9 @@ impl<H: File> Reader<H> {
 
     /// Fills `buffer` with the bytes at `position`. They are what was appended; no checksum covers part of a record.
     pub fn read_into(&self, position: Position, buffer: &mut [u8]) -> Result<(), JournalError> {
-        let hold = self.hold(position.segment).ok_or_else(|| {
-            self.missing(format!(
-                "{} bytes at byte {} of segment {}",
-                buffer.len(),
-                position.offset,
-                position.segment
-            ))
-        })?;
+        let hold = self
+            .hold(position.segment)
+            .ok_or_else(|| self.missing(format!("{} bytes at byte {} of segment {}", buffer.len(), position.offset, position.segment)))?;
         hold.read_into(position.offset, buffer)
     }
 
@@ -140,11 +129,7 @@ impl<H: File> Reader<H> {
     }
 
     /// Visits the records of an index range in order until `visit` breaks. Each is checked against its CRC again.
-    pub fn records(
-        &self,
-        range: RangeInclusive<u64>,
-        mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> Result<(), JournalError> {
+    pub fn records(&self, range: RangeInclusive<u64>, mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>) -> Result<(), JournalError> {
         self.chained(range, |record, _| Ok(visit(record)))
     }
 
@@ -173,10 +158,8 @@ impl<H: File> Reader<H> {
             let last = last.min(end);
             let mut scan = Scan::new(&segment.slot.file, self.shared.store_id);
             while next <= last {
-                let batch = scan
-                    .batch_at(offset)
-                    .map_err(|error| segment.slot.read_failed(error))?
-                    .map_err(|defect| JournalError::Misplaced {
+                let batch =
+                    scan.batch_at(offset).map_err(|error| segment.slot.read_failed(error))?.map_err(|defect| JournalError::Misplaced {
                         file: segment.slot.path.clone(),
                         defect: format!("{defect} at byte {offset}, where record {next} was"),
                     })?;
@@ -199,9 +182,7 @@ impl<H: File> Reader<H> {
     fn locate(&self, index: u64) -> Result<(Arc<Segment<H>>, u32, u64), JournalError> {
         let found = {
             let live = self.shared.live();
-            let holder = live
-                .iter()
-                .find(|live| live.previous.index < index && index <= live.last_index);
+            let holder = live.iter().find(|live| live.previous.index < index && index <= live.last_index);
             holder.and_then(|live| {
                 let offset = live.offset_before(index)?;
                 debug_assert!(offset as usize >= SEGMENT_HEADER);
@@ -213,10 +194,6 @@ impl<H: File> Reader<H> {
 
     fn missing(&self, wanted: String) -> JournalError {
         let (first, last) = self.bounds();
-        JournalError::Absent {
-            wanted,
-            first,
-            last,
-        }
+        JournalError::Absent { wanted, first, last }
     }
 }

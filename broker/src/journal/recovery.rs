@@ -13,9 +13,7 @@ use crate::files::{File, Files};
 use super::batch::{BATCH_HEADER, BatchHeader};
 use super::record::Applied;
 use super::scan::{Defect, Scan};
-use super::segment::{
-    HEADER_END, Headed, Live, SEGMENT_HEADER, Segment, SegmentHeader, Slot, VERSION_READ, io_error,
-};
+use super::segment::{HEADER_END, Headed, Live, SEGMENT_HEADER, Segment, SegmentHeader, Slot, VERSION_READ, io_error};
 use super::{JournalError, Options};
 
 /// A journal as it was found, checked and cut, ready to append to.
@@ -41,11 +39,7 @@ struct Found<H> {
     next_slot: u32,
 }
 
-pub(super) fn recover<F: Files>(
-    files: &F,
-    options: &Options,
-    after: Applied,
-) -> Result<Recovered<F::File>, JournalError> {
+pub(super) fn recover<F: Files>(files: &F, options: &Options, after: Applied) -> Result<Recovered<F::File>, JournalError> {
     let found = find(files, options)?;
     if found.headed.is_empty() {
         return create(files, options, after, found);
@@ -69,29 +63,16 @@ pub(super) fn recover<F: Files>(
 
 /// Opens all slots and reads their headers from the disk itself.
 fn find<F: Files>(files: &F, options: &Options) -> Result<Found<F::File>, JournalError> {
-    let names = files
-        .list()
-        .map_err(|error| io_error(&files.display(""), "list", error))?;
-    let mut found = Found {
-        headed: Vec::new(),
-        damaged: Vec::new(),
-        next_slot: 1,
-    };
+    let names = files.list().map_err(|error| io_error(&files.display(""), "list", error))?;
+    let mut found = Found { headed: Vec::new(), damaged: Vec::new(), next_slot: 1 };
     for name in names {
         let Some(id) = Slot::<F::File>::id_of(&name) else {
             continue;
         };
         found.next_slot = found.next_slot.max(id + 1);
         let path = files.display(&name);
-        let file = files
-            .open(&name)
-            .map_err(|error| io_error(&path, "open", error))?;
-        let slot = Slot {
-            id,
-            name,
-            path,
-            file,
-        };
+        let file = files.open(&name).map_err(|error| io_error(&path, "open", error))?;
+        let slot = Slot { id, name, path, file };
         // A killed process leaves bytes that the system has and the disk does not; a failed sync leaves bytes
         // that never will be there. What counts is what the disk holds.
         slot.sync()?;
@@ -120,10 +101,7 @@ fn find<F: Files>(files: &F, options: &Options) -> Result<Found<F::File>, Journa
     Ok(found)
 }
 
-fn header_of<H: File>(
-    slot: &Slot<H>,
-    options: &Options,
-) -> Result<Option<SegmentHeader>, JournalError> {
+fn header_of<H: File>(slot: &Slot<H>, options: &Options) -> Result<Option<SegmentHeader>, JournalError> {
     let mut bytes = [0; SEGMENT_HEADER];
     let read = slot.file.read_at(0, &mut bytes);
     if read.map_err(|error| slot.read_failed(error))? < SEGMENT_HEADER {
@@ -132,36 +110,17 @@ fn header_of<H: File>(
     match SegmentHeader::decode(&bytes, options.store_id) {
         Headed::Whole(header) => Ok(Some(header)),
         Headed::Damaged => Ok(None),
-        Headed::Foreign(found) => Err(JournalError::Foreign {
-            file: slot.path.clone(),
-            found,
-            expected: options.store_id,
-        }),
-        Headed::Version(found) => Err(JournalError::Version {
-            file: slot.path.clone(),
-            found,
-            expected: VERSION_READ,
-        }),
+        Headed::Foreign(found) => Err(JournalError::Foreign { file: slot.path.clone(), found, expected: options.store_id }),
+        Headed::Version(found) => Err(JournalError::Version { file: slot.path.clone(), found, expected: VERSION_READ }),
     }
 }
 
 /// Begins a journal where there is none.
-fn create<F: Files>(
-    files: &F,
-    options: &Options,
-    after: Applied,
-    mut found: Found<F::File>,
-) -> Result<Recovered<F::File>, JournalError> {
+fn create<F: Files>(files: &F, options: &Options, after: Applied, mut found: Found<F::File>) -> Result<Recovered<F::File>, JournalError> {
     if after.index > 0 {
         return Err(behind(files, after, "holds no segment".to_owned()));
     }
-    let none = Walk {
-        live: VecDeque::new(),
-        end: 0,
-        last: Applied::default(),
-        number: 0,
-        defect: "there is no segment header",
-    };
+    let none = Walk { live: VecDeque::new(), end: 0, last: Applied::default(), number: 0, defect: "there is no segment header" };
     refuse_corruption(options, &found, 0, &none)?;
     let slot = match found.damaged.pop() {
         Some(slot) => slot,
@@ -181,10 +140,7 @@ fn create<F: Files>(
     };
     slot.write(0, &header.encode(options.store_id))?;
     slot.sync()?;
-    let segment = Arc::new(Segment {
-        number: header.segment,
-        slot,
-    });
+    let segment = Arc::new(Segment { number: header.segment, slot });
     Ok(Recovered {
         live: VecDeque::from([Live::new(segment, header.previous)]),
         end: HEADER_END,
@@ -214,22 +170,12 @@ fn walk<F: Files>(
     segments: &[HeadedSegment<F::File>],
 ) -> Result<Walk<F::File>, JournalError> {
     let check = |applied: Applied| match applied.index == after.index && applied != after {
-        true => Err(behind(
-            files,
-            after,
-            "holds another record at that index".to_owned(),
-        )),
+        true => Err(behind(files, after, "holds another record at that index".to_owned())),
         false => Ok(()),
     };
     let (first, _) = &segments[0];
     check(first.previous)?;
-    let mut walk = Walk {
-        live: VecDeque::new(),
-        end: 0,
-        last: first.previous,
-        number: first.number - 1,
-        defect: "",
-    };
+    let mut walk = Walk { live: VecDeque::new(), end: 0, last: first.previous, number: first.number - 1, defect: "" };
     for (header, segment) in segments {
         if !walk.is_followed_by(header) {
             break;
@@ -245,23 +191,15 @@ fn walk<F: Files>(
         let mut live = Live::new(Arc::clone(segment), header.previous);
         let mut scan = Scan::new(&segment.slot.file, options.store_id);
         walk.defect = loop {
-            let batch = match scan
-                .batch_at(walk.end)
-                .map_err(|error| segment.slot.read_failed(error))?
-            {
+            let batch = match scan.batch_at(walk.end).map_err(|error| segment.slot.read_failed(error))? {
                 Ok(batch) => batch,
                 Err(defect) => break defect,
             };
-            if batch.header.segment != header.segment
-                || batch.header.number != walk.number + 1
-                || batch.header.previous != walk.last
-            {
+            if batch.header.segment != header.segment || batch.header.number != walk.number + 1 || batch.header.previous != walk.last {
                 break "the batch does not continue the one before it";
             }
             if batch.header.previous.index < after.index && after.index <= batch.last.index {
-                batch
-                    .records()
-                    .try_for_each(|(_, applied)| check(applied))?;
+                batch.records().try_for_each(|(_, applied)| check(applied))?;
             }
             live.grew(batch.header.first_index(), batch.last.index, walk.end);
             walk.number = batch.header.number;
@@ -284,23 +222,14 @@ impl<H> Walk<H> {
     }
 
     /// The segments that the walk did not reach.
-    fn rest<'a>(
-        &self,
-        found: &'a Found<H>,
-        start: usize,
-    ) -> impl Iterator<Item = &'a HeadedSegment<H>> + use<'a, H> {
+    fn rest<'a>(&self, found: &'a Found<H>, start: usize) -> impl Iterator<Item = &'a HeadedSegment<H>> + use<'a, H> {
         found.headed.iter().skip(start + self.live.len())
     }
 }
 
 /// Refuses the start when something was written in the knowledge that the place where the walk ended had been
 /// synced with more in it.
-fn refuse_corruption<H: File>(
-    options: &Options,
-    found: &Found<H>,
-    start: usize,
-    walk: &Walk<H>,
-) -> Result<(), JournalError> {
+fn refuse_corruption<H: File>(options: &Options, found: &Found<H>, start: usize, walk: &Walk<H>) -> Result<(), JournalError> {
     let corrupt = |slot: &Slot<H>, offset, defect, proof: &Slot<H>, proof_offset| {
         Err(JournalError::Corrupt {
             file: slot.path.clone(),
@@ -336,23 +265,13 @@ fn refuse_corruption<H: File>(
 }
 
 /// Where, from `offset` on, there is a batch that was written when a write above `number` was known to be synced.
-fn proof<H: File>(
-    slot: &Slot<H>,
-    options: &Options,
-    offset: u32,
-    number: u64,
-) -> Result<Option<u32>, JournalError> {
+fn proof<H: File>(slot: &Slot<H>, options: &Options, offset: u32, number: u64) -> Result<Option<u32>, JournalError> {
     let headers = headers_above(slot, options, offset, number)?;
     let proves = |(_, header): &&(u32, BatchHeader)| header.synced > number;
     Ok(headers.iter().find(proves).map(|(place, _)| *place))
 }
 
-fn headers_above<H: File>(
-    slot: &Slot<H>,
-    options: &Options,
-    offset: u32,
-    number: u64,
-) -> Result<Vec<(u32, BatchHeader)>, JournalError> {
+fn headers_above<H: File>(slot: &Slot<H>, options: &Options, offset: u32, number: u64) -> Result<Vec<(u32, BatchHeader)>, JournalError> {
     let mut scan = Scan::new(&slot.file, options.store_id);
     let headers = scan.headers_above(offset, number);
     headers.map_err(|error| slot.read_failed(error))
@@ -360,12 +279,7 @@ fn headers_above<H: File>(
 
 /// Overwrites the headers of what was written after the end and never acknowledged. The chain alone would
 /// reject it, unless what is appended now is the same to the byte.
-fn forget_the_dead<H: File>(
-    options: &Options,
-    found: &Found<H>,
-    start: usize,
-    walk: &Walk<H>,
-) -> Result<(), JournalError> {
+fn forget_the_dead<H: File>(options: &Options, found: &Found<H>, start: usize, walk: &Walk<H>) -> Result<(), JournalError> {
     let tail = walk.live.back().expect("the walk has seen a segment");
     let tail = &tail.segment.slot;
     let dead = headers_above(tail, options, walk.end, walk.number)?;
@@ -391,20 +305,9 @@ fn keep<H>(found: Found<H>, walk: Walk<H>) -> Recovered<H> {
         // The live ones are held by the walk, too.
         spares.extend(Arc::into_inner(segment).map(|segment| segment.slot));
     }
-    Recovered {
-        live: walk.live,
-        end: walk.end,
-        last: walk.last,
-        number: walk.number,
-        spares,
-        next_slot: found.next_slot,
-    }
+    Recovered { live: walk.live, end: walk.end, last: walk.last, number: walk.number, spares, next_slot: found.next_slot }
 }
 
 fn behind<F: Files>(files: &F, after: Applied, state: String) -> JournalError {
-    JournalError::Behind {
-        applied: after.index,
-        directory: files.display(""),
-        state,
-    }
+    JournalError::Behind { applied: after.index, directory: files.display(""), state }
 }

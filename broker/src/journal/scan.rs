@@ -26,12 +26,7 @@ pub(super) struct Scan<'a, H> {
 
 impl<'a, H: File> Scan<'a, H> {
     pub(super) fn new(file: &'a H, store_id: u128) -> Scan<'a, H> {
-        Scan {
-            file,
-            store_id,
-            start: 0,
-            window: Vec::new(),
-        }
+        Scan { file, store_id, start: 0, window: Vec::new() }
     }
 
     /// The bytes at `offset`, at most `count`: fewer at the end of the file.
@@ -67,11 +62,7 @@ impl<'a, H: File> Scan<'a, H> {
     }
 
     /// All batch headers at or after `offset` whose number is above `number`, whatever is between them.
-    pub(super) fn headers_above(
-        &mut self,
-        mut offset: u32,
-        number: u64,
-    ) -> io::Result<Vec<(u32, BatchHeader)>> {
+    pub(super) fn headers_above(&mut self, mut offset: u32, number: u64) -> io::Result<Vec<(u32, BatchHeader)>> {
         let store_id = self.store_id;
         let mut found = Vec::new();
         loop {

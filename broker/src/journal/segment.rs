@@ -87,11 +87,7 @@ impl SegmentHeader {
             cut: u32_at(bytes, 36) != 0,
             number: u64_at(bytes, 40),
             synced: u64_at(bytes, 48),
-            previous: Applied {
-                term: u64_at(bytes, 64),
-                index: previous_index,
-                crc: u32_at(bytes, 72),
-            },
+            previous: Applied { term: u64_at(bytes, 64), index: previous_index, crc: u32_at(bytes, 72) },
         })
     }
 
@@ -144,37 +140,23 @@ impl<H> Slot<H> {
 impl<H: File> Slot<H> {
     /// Creates the file, and with `prewrite` writes zeros to all of it: overwriting written blocks is what makes
     /// a sync cheap (`fallocate` does not help). All of it is durable afterwards.
-    pub(super) fn create<F: Files<File = H>>(
-        files: &F,
-        id: u32,
-        prewrite_bytes: u32,
-    ) -> Result<Slot<H>, JournalError> {
+    pub(super) fn create<F: Files<File = H>>(files: &F, id: u32, prewrite_bytes: u32) -> Result<Slot<H>, JournalError> {
         let zeros = vec![0; 64 * 1024];
         let name = Slot::<H>::file_name(id);
         let path = files.display(&name);
         let failed = |operation, source| io_error(&path, operation, source);
-        let file = files
-            .create(&name)
-            .map_err(|error| failed("create", error))?;
+        let file = files.create(&name).map_err(|error| failed("create", error))?;
         let mut at = 0;
         while at < prewrite_bytes as usize {
             let count = zeros.len().min(prewrite_bytes as usize - at);
-            file.write_at(at as u64, &zeros[..count])
-                .map_err(|error| failed("write", error))?;
+            file.write_at(at as u64, &zeros[..count]).map_err(|error| failed("write", error))?;
             at += count;
         }
         if prewrite_bytes > 0 {
             file.sync_data().map_err(|error| failed("sync", error))?;
         }
-        files
-            .sync_dir()
-            .map_err(|error| failed("sync the directory of", error))?;
-        Ok(Slot {
-            id,
-            name,
-            path,
-            file,
-        })
+        files.sync_dir().map_err(|error| failed("sync the directory of", error))?;
+        Ok(Slot { id, name, path, file })
     }
 }
 
@@ -195,11 +177,7 @@ impl<H: File> Slot<H> {
 }
 
 pub(super) fn io_error(path: &str, operation: &'static str, source: io::Error) -> JournalError {
-    JournalError::Io {
-        file: path.to_owned(),
-        operation,
-        source,
-    }
+    JournalError::Io { file: path.to_owned(), operation, source }
 }
 
 /// A segment that is part of the journal.
@@ -224,12 +202,7 @@ pub(super) struct Live<H> {
 
 impl<H> Live<H> {
     pub(super) fn new(segment: Arc<Segment<H>>, previous: Applied) -> Live<H> {
-        Live {
-            segment,
-            previous,
-            last_index: previous.index,
-            points: Vec::new(),
-        }
+        Live { segment, previous, last_index: previous.index, points: Vec::new() }
     }
 
     /// Takes note of a batch at `offset`.
@@ -275,21 +248,12 @@ mod tests {
             cut: true,
             number: 1 << 40,
             synced: (1 << 40) - 2,
-            previous: Applied {
-                term: 3,
-                index: 99,
-                crc: 0xdead_beef,
-            },
+            previous: Applied { term: 3, index: 99, crc: 0xdead_beef },
         };
         let bytes = header.encode(5);
-        let Headed::Whole(read) = SegmentHeader::decode(&bytes, 5) else {
-            panic!("a header that was just written is whole")
-        };
+        let Headed::Whole(read) = SegmentHeader::decode(&bytes, 5) else { panic!("a header that was just written is whole") };
         assert_eq!(read, header);
-        assert!(matches!(
-            SegmentHeader::decode(&bytes, 6),
-            Headed::Foreign(5)
-        ));
+        assert!(matches!(SegmentHeader::decode(&bytes, 6), Headed::Foreign(5)));
         for bit in 0..SEGMENT_HEADER * 8 {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);

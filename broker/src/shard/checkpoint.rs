@@ -2,12 +2,14 @@
 //!
 //! One checkpoint runs at a time. When the next generation fills before it ends, publishes wait; acks do not.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use qwerq_core::SessionId;
+
 use crate::config::Durability;
+use crate::files::{DiskFiles, Files};
 use crate::journal::{self, Synced};
-use crate::store::{Applied, Checkpoint, Checkpointed, Checkpointer, RemovedRun, RowChange, MessageKey};
+use crate::store::{self, Applied, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun, RowChange};
 
 use super::command::Command;
 use super::{Fault, Shard};
@@ -61,27 +63,7 @@ impl Checkpoints {
 impl Shard {
     /// Whether a command must wait for the checkpoint: publishes do, and so does what their connection sent after one.
     pub(super) fn must_hold(&mut self, command: &Command) -> bool {
-        let session = match command {
-            Command::Publish(command) => command.asker.session,
-            Command::Reply { session, .. } => *session,
-            Command::Consume(asker, _)
-            | Command::QueueCreate(asker, _)
-            | Command::QueueUpdate(asker, _)
-            | Command::QueueDelete(asker, _)
-            | Command::QueueInfo(asker, _)
-            | Command::QueuePurge(asker, _)
-            | Command::QueueList(asker)
-            | Command::GroupCreate(asker, _)
-            | Command::GroupDelete(asker, _)
-            | Command::SchemaGet(asker, _)
-            | Command::SchemaList(asker, _)
-            | Command::Peek(asker, _)
-                if asker.request_id.is_none() =>
-            {
-                asker.session
-            }
-            _ => return false,
-        };
+        let Some(session) = in_order_session(command) else { return false };
         let behind = self.checkpoints.is_behind() && matches!(command, Command::Publish(_));
         let Some(session) = self.sessions.get_mut(&session) else { return false };
         let hold = behind || session.held > 0;
@@ -121,7 +103,7 @@ impl Shard {
         let last = self.log.journal().last();
         let checkpoint = Checkpoint {
             rows: changes.rows.into_iter().map(row_change).collect(),
-            messages: self.payloads.freeze(),
+            messages: self.payloads.locations.freeze(),
             removed: changes
                 .removed
                 .into_iter()
@@ -140,7 +122,7 @@ impl Shard {
     fn sync_then(&mut self, checkpoint: Option<Box<Checkpoint>>) -> Result<(), Fault> {
         let Some(job) = self.log.journal().sync_job() else {
             if let Some(checkpoint) = checkpoint {
-                self.submit(checkpoint);
+                self.submit(*checkpoint);
             }
             return Ok(());
         };
@@ -153,11 +135,11 @@ impl Shard {
         self.syncing = false;
         self.log.journal().note_synced(synced);
         if let Some(checkpoint) = checkpoint {
-            self.submit(checkpoint);
+            self.submit(*checkpoint);
         }
     }
 
-    fn submit(&mut self, checkpoint: Box<Checkpoint>) {
+    fn submit(&mut self, checkpoint: Checkpoint) {
         let back = self.back.clone();
         let done = Box::new(move |outcome| drop(back.send(Command::Checkpointed(outcome))));
         if self.checkpoints.checkpointer.submit(checkpoint, done).is_err() {
@@ -168,14 +150,10 @@ impl Shard {
     pub(super) fn checkpointed(&mut self, done: Checkpointed) -> Result<(), Fault> {
         tracing::debug!(messages = done.messages, bytes = done.bytes, commits = done.commits, ?done.duration, "checkpoint");
         self.checkpoints.running = false;
-        self.payloads.thaw();
+        self.payloads.locations.thaw();
         self.log.journal().recycle_through(done.applied.index);
         for command in std::mem::take(&mut self.held) {
-            let session = match &command {
-                Command::Publish(command) => Some(command.asker.session),
-                _ => self.held_session(&command),
-            };
-            if let Some(session) = session.and_then(|session| self.sessions.get_mut(&session)) {
+            if let Some(session) = in_order_session(&command).and_then(|session| self.sessions.get_mut(&session)) {
                 session.held -= 1;
             }
             self.handle(command)?;
@@ -189,6 +167,31 @@ impl Shard {
     }
 }
 
+/// The connection of a publish, or of a request whose reply must keep its place behind the replies of earlier publishes.
+fn in_order_session(command: &Command) -> Option<SessionId> {
+    match command {
+        Command::Publish(command) => Some(command.asker.session),
+        Command::Reply { session, .. } => Some(*session),
+        Command::Consume(asker, _)
+        | Command::QueueCreate(asker, _)
+        | Command::QueueUpdate(asker, _)
+        | Command::QueueDelete(asker, _)
+        | Command::QueueInfo(asker, _)
+        | Command::QueuePurge(asker, _)
+        | Command::QueueList(asker)
+        | Command::GroupCreate(asker, _)
+        | Command::GroupDelete(asker, _)
+        | Command::SchemaGet(asker, _)
+        | Command::SchemaList(asker, _)
+        | Command::Peek(asker, _)
+            if asker.request_id.is_none() =>
+        {
+            Some(asker.session)
+        }
+        _ => None,
+    }
+}
+
 fn row_change(change: qwerq_core::RowChange) -> RowChange {
     match change {
         qwerq_core::RowChange::Put { key, value } => RowChange::Put { key, value },
@@ -198,15 +201,12 @@ fn row_change(change: qwerq_core::RowChange) -> RowChange {
 }
 
 /// The journal as the store reads payloads from it.
-pub(super) struct JournalPayloads(pub(super) journal::Reader<<crate::files::Disk as crate::files::Files>::File>);
+pub(super) struct JournalPayloads(pub(super) journal::Reader<<DiskFiles as Files>::File>);
 
-impl crate::store::Payloads for JournalPayloads {
-    fn read(&self, location: crate::store::Location, out: &mut Vec<u8>) -> std::io::Result<()> {
+impl store::Payloads for JournalPayloads {
+    fn read(&self, location: store::Location, out: &mut Vec<u8>) -> std::io::Result<()> {
         out.resize(location.len as usize, 0);
         let position = journal::Position { segment: location.segment, offset: location.offset };
         self.0.read_into(position, out).map_err(std::io::Error::other)
     }
 }
-
-/// Keeps `Arc` in scope for the checkpointer's store.
-pub(super) type SharedStore = Arc<crate::store::Store>;

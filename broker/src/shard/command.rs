@@ -7,10 +7,9 @@ use qwerq_core::SessionId;
 use qwerq_proto::{Opcode, wire};
 use tokio::sync::oneshot;
 
-use crate::files::Disk;
+use crate::files::{DiskFiles, Files};
 use crate::http::QueueStats;
 use crate::journal::{JournalError, Spare, Synced};
-use crate::files::Files;
 use crate::registry::Contract;
 use crate::store::{Checkpoint, Checkpointed, StoreError};
 
@@ -84,7 +83,6 @@ pub struct RegisterCommand {
 }
 
 /// What a shard is asked to do.
-#[derive(Debug)]
 pub enum Command {
     /// A connection has said HELLO.
     Opened {
@@ -150,7 +148,7 @@ pub enum Command {
     /// The metrics page wants to know the queues.
     Stats(oneshot::Sender<Stats>),
     /// A spare segment was written.
-    Spare(Result<Spare<<Disk as Files>::File>, JournalError>),
+    Spare(Result<Spare<<DiskFiles as Files>::File>, JournalError>),
     /// What was appended so far is on the disk; then the checkpoint may be written.
     Synced(Result<Synced, JournalError>, Option<Box<Checkpoint>>),
     /// A checkpoint has ended.

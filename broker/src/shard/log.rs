@@ -6,7 +6,7 @@ use qwerq_core::entry::{AttemptEnded, Ended, MESSAGES_PER_ENTRY_MAX, PUBLISH_KIN
 use qwerq_core::{Body, Entry, Millis, Proposal, QueueId, Seq};
 use rustc_hash::FxHashMap;
 
-use crate::files::Disk;
+use crate::files::DiskFiles;
 use crate::journal::{Appended, Batch, Journal, JournalError};
 
 /// Records carry no Raft term on a single node.
@@ -28,7 +28,7 @@ pub(super) struct Committed {
 
 /// The journal and the batch that is being collected for it.
 pub(super) struct Log {
-    journal: Journal<Disk>,
+    journal: Journal<DiskFiles>,
     batch: Batch,
     entries: Vec<Logged>,
     settles: FxHashMap<GroupKey, Vec<Seq>>,
@@ -38,7 +38,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(journal: Journal<Disk>) -> Log {
+    pub(super) fn new(journal: Journal<DiskFiles>) -> Log {
         Log {
             journal,
             batch: Batch::new(),
@@ -49,7 +49,7 @@ impl Log {
         }
     }
 
-    pub(super) fn journal(&mut self) -> &mut Journal<Disk> {
+    pub(super) fn journal(&mut self) -> &mut Journal<DiskFiles> {
         &mut self.journal
     }
 
@@ -106,11 +106,6 @@ impl Log {
         self.batch.end_record();
         let publish: Publish = writer.finish();
         self.entries.push(Logged { now, body: Body::Publish(publish), payload_at });
-    }
-
-    /// Takes back the Publish entry that was begun.
-    pub(super) fn abandon_publish(&mut self) {
-        self.batch.abandon_record();
     }
 
     /// Adds what dispatch proposes.

@@ -30,6 +30,7 @@ use rustc_hash::FxHashMap;
 
 use crate::config::{Config, Durability};
 use crate::http::Metrics;
+use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::store::{Location, Store};
 
@@ -40,7 +41,7 @@ use deliver::DeliverFrames;
 pub use fault::Fault;
 use log::{Committed, Log};
 pub use outbox::Outbox;
-use payloads::Payloads;
+use payloads::{Locations, Payloads};
 use reply::{ItemReply, PublishReply, Reply};
 pub use start::StartError;
 
@@ -66,6 +67,7 @@ pub struct Shard {
     config: Arc<Config>,
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
+    policies: Arc<Policies>,
     store: Arc<Store>,
     commands: Receiver<Command>,
     /// For the shard's own helpers to report with.
@@ -255,7 +257,7 @@ impl Shard {
         let reusable = self.payloads.keep(&appended);
         for logged in entries {
             let base = appended.position(logged.payload_at);
-            let applied = apply_entry(&mut self.state, &mut self.payloads, logged.now, logged.body, |range| Location {
+            let applied = apply_entry(&mut self.state, &mut self.payloads.locations, logged.now, logged.body, |range| Location {
                 segment: base.segment,
                 offset: base.offset + range.start,
                 len: range.end - range.start,
@@ -349,28 +351,28 @@ impl Shard {
 /// Applies one entry to the state and to what is known of payloads; for live batches and for replay.
 fn apply_entry(
     state: &mut State,
-    payloads: &mut Payloads,
+    locations: &mut Locations,
     now: qwerq_core::Millis,
     body: Body,
     locate: impl Fn(&std::ops::Range<u32>) -> Location,
 ) -> Applied {
     if let Body::Publish(publish) = &body {
         let first = state.queue(publish.queue).expect("admission checked that the queue exists").next_seq();
-        payloads.add(publish.queue, first, publish.items.iter().map(|item| locate(&item.stored)));
+        locations.add(publish.queue, first, publish.items.iter().map(|item| locate(&item.stored)));
     }
     let applied = state.apply(qwerq_core::Entry { now, body });
     match &applied {
         Applied::Settled(settle) => {
             let messages = state.queue(settle.queue).expect("a settled queue exists").messages();
             for seq in settle.seqs.iter().filter(|seq| messages.get(**seq).is_none()) {
-                payloads.remove(settle.queue, *seq..*seq + 1);
+                locations.remove(settle.queue, *seq..*seq + 1);
             }
         }
-        Applied::Floored { queue, to, .. } => payloads.remove(*queue, 0..*to),
-        Applied::Queue(queue) if state.queue(*queue).is_none() => payloads.drop_queue(*queue),
+        Applied::Floored { queue, to, .. } => locations.remove(*queue, 0..*to),
+        Applied::Queue(queue) if state.queue(*queue).is_none() => locations.drop_queue(*queue),
         Applied::Group(queue, _) => {
             if let Some(queue) = state.queue(*queue) {
-                payloads.retain(queue.id, |seq| queue.messages().get(seq).is_some());
+                locations.retain(queue.id, |seq| queue.messages().get(seq).is_some());
             }
         }
         _ => {}

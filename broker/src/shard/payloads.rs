@@ -7,7 +7,7 @@ use bytes::Bytes;
 use qwerq_core::{QueueId, Seq};
 use rustc_hash::FxHashMap;
 
-use crate::files::{Disk, Files};
+use crate::files::{DiskFiles, Files};
 use crate::journal::{Appended, Position, Reader};
 use crate::store::{Location, MessageKey, MessageRun, StoreReader};
 
@@ -21,14 +21,20 @@ const AHEAD_BYTES: usize = 256 << 10;
 
 /// Finds the stored form of messages.
 pub(super) struct Payloads {
+    pub(super) locations: Locations,
     tail: Tail,
-    journal: Reader<<Disk as Files>::File>,
+    journal: Reader<<DiskFiles as Files>::File>,
     store: StoreReader,
+    ahead: Ahead,
+}
+
+/// Where messages are that are not in the store yet.
+#[derive(Default)]
+pub(super) struct Locations {
     /// Messages of the running generation.
     fresh: FxHashMap<QueueId, Positions>,
     /// Messages of the generation that a checkpoint is writing.
     frozen: FxHashMap<QueueId, Positions>,
-    ahead: Ahead,
 }
 
 /// Positions of consecutive messages of a queue; a length of 0 marks one that is gone.
@@ -101,21 +107,10 @@ struct Ahead {
     messages: VecDeque<(Seq, Vec<u8>)>,
 }
 
-impl Payloads {
-    pub(super) fn new(journal: Reader<<Disk as Files>::File>, store: StoreReader) -> Payloads {
-        Payloads {
-            tail: Tail::default(),
-            journal,
-            store,
-            fresh: FxHashMap::default(),
-            frozen: FxHashMap::default(),
-            ahead: Ahead::default(),
-        }
-    }
-
-    /// Takes note of a written batch; gives back a buffer for the next one, when there is one.
-    pub(super) fn keep(&mut self, appended: &Appended) -> Option<Vec<u8>> {
-        self.tail.push(appended)
+impl Locations {
+    fn get(&self, queue: QueueId, seq: Seq) -> Option<Location> {
+        let find = |generation: &FxHashMap<QueueId, Positions>| generation.get(&queue).and_then(|positions| positions.get(seq));
+        find(&self.fresh).or_else(|| find(&self.frozen))
     }
 
     /// Takes note of where new messages of a queue are; `first` follows the last one's sequence.
@@ -131,7 +126,15 @@ impl Payloads {
     /// Forgets messages; those in the store leave with the next checkpoint.
     pub(super) fn remove(&mut self, queue: QueueId, range: Range<Seq>) {
         if let Some(positions) = self.fresh.get_mut(&queue) {
-            positions.remove(range.clone());
+            positions.remove(range);
+        }
+    }
+
+    /// Forgets a queue's messages that are not to be kept.
+    pub(super) fn retain(&mut self, queue: QueueId, keep: impl Fn(Seq) -> bool) {
+        if let Some(positions) = self.fresh.get_mut(&queue) {
+            let gone: Vec<_> = (positions.first..).take(positions.locations.len()).filter(|seq| !keep(*seq)).collect();
+            gone.into_iter().for_each(|seq| positions.remove(seq..seq + 1));
         }
     }
 
@@ -157,12 +160,21 @@ impl Payloads {
     pub(super) fn thaw(&mut self) {
         self.frozen.clear();
     }
+}
+
+impl Payloads {
+    pub(super) fn new(locations: Locations, journal: Reader<<DiskFiles as Files>::File>, store: StoreReader) -> Payloads {
+        Payloads { locations, tail: Tail::default(), journal, store, ahead: Ahead::default() }
+    }
+
+    /// Takes note of a written batch; gives back a buffer for the next one, when there is one.
+    pub(super) fn keep(&mut self, appended: &Appended) -> Option<Vec<u8>> {
+        self.tail.push(appended)
+    }
 
     /// Calls `each` with a message's stored form.
     pub(super) fn with<T>(&mut self, queue: QueueId, seq: Seq, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
-        let positions = self.fresh.get(&queue).and_then(|positions| positions.get(seq));
-        let location = positions.or_else(|| self.frozen.get(&queue).and_then(|positions| positions.get(seq)));
-        let Some(location) = location else {
+        let Some(location) = self.locations.get(queue, seq) else {
             return self.with_stored(queue, seq, each);
         };
         if let Some(bytes) = self.tail.get(location) {
@@ -187,7 +199,7 @@ impl Payloads {
             ahead.messages.clear();
             let messages = &mut ahead.messages;
             let first = MessageKey { queue: queue.0, space: MessageKey::LIVE, number: seq };
-            self.store.read_many(first, AHEAD_BYTES, |number, bytes| messages.push_back((number, bytes.to_vec())))?;
+            self.store.read_many(first, AHEAD_BYTES, &mut |number, bytes| messages.push_back((number, bytes.to_vec())))?;
         }
         match ahead.messages.front() {
             Some((number, bytes)) if *number == seq => Ok(each(bytes)),

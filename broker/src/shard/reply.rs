@@ -84,7 +84,13 @@ pub(super) fn put_refused_result(out: &mut Vec<u8>, refused: wire::Error) {
 }
 
 /// Ends a PUBLISH_ACK whose results are in `results` and appends it as a frame.
-pub(super) fn put_publish_ack(out: &mut Vec<u8>, asker: Asker, results: &mut Vec<u8>, durability: wire::Durability, contract_unknown: bool) {
+pub(super) fn put_publish_ack(
+    out: &mut Vec<u8>,
+    asker: Asker,
+    results: &mut Vec<u8>,
+    durability: wire::Durability,
+    contract_unknown: bool,
+) {
     field_varint(results, 2, u64::from(durability.cast_unsigned()));
     if contract_unknown {
         field_varint(results, 3, 1);

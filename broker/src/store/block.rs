@@ -30,16 +30,7 @@ pub(super) struct BlockBuilder {
 
 impl BlockBuilder {
     pub(super) fn new() -> Self {
-        Self {
-            first: MessageKey {
-                queue: 0,
-                space: 0,
-                number: 0,
-            },
-            count: 0,
-            table: Vec::new(),
-            payloads: Vec::with_capacity(BLOCK_BYTES),
-        }
+        Self { first: MessageKey { queue: 0, space: 0, number: 0 }, count: 0, table: Vec::new(), payloads: Vec::with_capacity(BLOCK_BYTES) }
     }
 
     /// Whether `key` with a payload of this length belongs into the block as it stands: it
@@ -74,16 +65,13 @@ impl BlockBuilder {
         }
         let next = self.first.number + u64::from(self.count);
         let follows = self.first.is_beside(key) && key.number >= next;
-        follows
-            .then(|| key.number - next)
-            .filter(|gap| *gap <= GAP_MAX)
+        follows.then(|| key.number - next).filter(|gap| *gap <= GAP_MAX)
     }
 
     fn push_entry(&mut self, key: MessageKey, payload: &[u8]) {
         let end = u32::try_from(self.payloads.len()).expect("a block is far below 4 GiB");
         self.table.extend_from_slice(&end.to_le_bytes());
-        self.table
-            .extend_from_slice(&checksum(key, payload).to_le_bytes());
+        self.table.extend_from_slice(&checksum(key, payload).to_le_bytes());
         self.count += 1;
     }
 
@@ -143,18 +131,9 @@ impl<'a> Block<'a> {
             return Err(corrupt());
         }
         let count = u32::from_le_bytes(*count);
-        let table_bytes = usize::try_from(count)
-            .ok()
-            .and_then(|count| count.checked_mul(ENTRY));
-        let (table, payloads) = table_bytes
-            .and_then(|bytes| rest.split_at_checked(bytes))
-            .ok_or_else(corrupt)?;
-        Ok(Self {
-            first,
-            count,
-            table,
-            payloads,
-        })
+        let table_bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(ENTRY));
+        let (table, payloads) = table_bytes.and_then(|bytes| rest.split_at_checked(bytes)).ok_or_else(corrupt)?;
+        Ok(Self { first, count, table, payloads })
     }
 
     pub(super) fn first(&self) -> MessageKey {
@@ -196,9 +175,7 @@ impl<'a> Block<'a> {
         let corrupt = || StoreError::CorruptMessage(key);
         let (start, end, crc) = self.entry(index);
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        let payload = range
-            .and_then(|(start, end)| self.payloads.get(start..end))
-            .ok_or_else(corrupt)?;
+        let payload = range.and_then(|(start, end)| self.payloads.get(start..end)).ok_or_else(corrupt)?;
         if checksum(key, payload) != crc {
             return Err(corrupt());
         }
@@ -226,11 +203,7 @@ mod tests {
     use super::*;
 
     fn key(number: u64) -> MessageKey {
-        MessageKey {
-            queue: 7,
-            space: MessageKey::LIVE,
-            number,
-        }
+        MessageKey { queue: 7, space: MessageKey::LIVE, number }
     }
 
     fn value_of(builder: &BlockBuilder) -> Vec<u8> {
@@ -254,15 +227,7 @@ mod tests {
         let block = Block::parse(key(10), &value).unwrap();
         assert_eq!((block.count(), block.end()), (5, 15));
         let read: Vec<_> = (9..=15).map(|number| block.get(number).unwrap()).collect();
-        let expected = [
-            None,
-            Some("ten"),
-            Some("eleven"),
-            None,
-            None,
-            Some("fourteen"),
-            None,
-        ];
+        let expected = [None, Some("ten"), Some("eleven"), None, None, Some("fourteen"), None];
         assert_eq!(read, expected.map(|text| text.map(str::as_bytes)));
     }
 
@@ -290,10 +255,7 @@ mod tests {
     #[test]
     fn a_block_closes_when_full_or_far() {
         let mut builder = BlockBuilder::new();
-        assert!(
-            builder.fits(key(5), 10 * BLOCK_BYTES),
-            "a large message has its own block"
-        );
+        assert!(builder.fits(key(5), 10 * BLOCK_BYTES), "a large message has its own block");
         builder.push(key(5), b"five");
         assert!(builder.fits(key(6), 1000));
         assert!(!builder.fits(key(6), BLOCK_BYTES));

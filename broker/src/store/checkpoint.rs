@@ -114,10 +114,7 @@ pub(super) fn write(
     for change in &checkpoint.rows {
         done.bytes += change_row(environment, &mut txn, change)?;
     }
-    environment
-        .unfinished
-        .clear(&mut txn)
-        .map_err(|error| environment.fail(error))?;
+    environment.unfinished.clear(&mut txn).map_err(|error| environment.fail(error))?;
     environment.put_applied(&mut txn, checkpoint.applied)?;
     txn.commit().map_err(|error| environment.fail(error))?;
 
@@ -142,23 +139,11 @@ struct Adder<'a> {
 
 impl<'a> Adder<'a> {
     fn new(environment: &'a Environment, chunk_bytes: usize) -> Self {
-        Self {
-            environment,
-            chunk_bytes,
-            pending_bytes: 0,
-            pending: Vec::new(),
-            block: BlockBuilder::new(),
-            done: Checkpointed::default(),
-        }
+        Self { environment, chunk_bytes, pending_bytes: 0, pending: Vec::new(), block: BlockBuilder::new(), done: Checkpointed::default() }
     }
 
     /// Returns the transaction that is open at the end.
-    fn add(
-        &mut self,
-        mut txn: RwTxn<'a>,
-        runs: &[MessageRun],
-        payloads: &dyn Payloads,
-    ) -> Result<RwTxn<'a>, StoreError> {
+    fn add(&mut self, mut txn: RwTxn<'a>, runs: &[MessageRun], payloads: &dyn Payloads) -> Result<RwTxn<'a>, StoreError> {
         let mut reader = SpanReader::new(payloads);
         for run in runs {
             let mut key = run.first;
@@ -200,9 +185,7 @@ impl<'a> Adder<'a> {
         let fail = |error| self.environment.fail(error);
         let unfinished = self.environment.unfinished;
         for (first, last) in self.pending.drain(..) {
-            unfinished
-                .put(&mut txn, &first.to_bytes(), &last.to_le_bytes())
-                .map_err(fail)?;
+            unfinished.put(&mut txn, &first.to_bytes(), &last.to_le_bytes()).map_err(fail)?;
         }
         txn.commit().map_err(fail)?;
         self.pending_bytes = 0;
@@ -212,11 +195,7 @@ impl<'a> Adder<'a> {
 }
 
 /// Writes a block, replacing one of the same first number.
-pub(super) fn put_block(
-    environment: &Environment,
-    txn: &mut RwTxn<'_>,
-    block: &BlockBuilder,
-) -> Result<(), StoreError> {
+pub(super) fn put_block(environment: &Environment, txn: &mut RwTxn<'_>, block: &BlockBuilder) -> Result<(), StoreError> {
     let (head, table, payloads) = block.value();
     let key = block.first().to_bytes();
     environment
@@ -230,36 +209,23 @@ pub(super) fn put_block(
 }
 
 /// Removes what a checkpoint that never ended has left.
-pub(super) fn sweep_unfinished(
-    environment: &Environment,
-    txn: &mut RwTxn<'_>,
-) -> Result<bool, StoreError> {
+pub(super) fn sweep_unfinished(environment: &Environment, txn: &mut RwTxn<'_>) -> Result<bool, StoreError> {
     let fail = |error| environment.fail(error);
     let mut swept = false;
     while let Some((first, last)) = environment.unfinished.first(txn).map_err(fail)? {
         let (key, last) = (first.to_vec(), last.try_into().ok().map(u64::from_le_bytes));
-        let corrupt = || StoreError::CorruptRow {
-            table: "unfinished",
-            key: key.clone(),
-        };
+        let corrupt = || StoreError::CorruptRow { table: "unfinished", key: key.clone() };
         let first = MessageKey::from_bytes(&key).ok_or_else(corrupt)?;
         let last = first.at(last.ok_or_else(corrupt)?).to_bytes();
         let range = (Bound::Included(&key[..]), Bound::Included(&last[..]));
-        environment
-            .messages
-            .delete_range(txn, &range)
-            .map_err(fail)?;
+        environment.messages.delete_range(txn, &range).map_err(fail)?;
         environment.unfinished.delete(txn, &key).map_err(fail)?;
         swept = true;
     }
     Ok(swept)
 }
 
-fn drop_queue(
-    environment: &Environment,
-    txn: &mut RwTxn<'_>,
-    queue: u32,
-) -> Result<(), StoreError> {
+fn drop_queue(environment: &Environment, txn: &mut RwTxn<'_>, queue: u32) -> Result<(), StoreError> {
     for table in [environment.messages, environment.removed] {
         delete_prefix(table, txn, &queue.to_be_bytes()).map_err(|e| environment.fail(e))?;
     }
@@ -267,16 +233,10 @@ fn drop_queue(
 }
 
 /// Returns the bytes written.
-fn change_row(
-    environment: &Environment,
-    txn: &mut RwTxn<'_>,
-    change: &RowChange,
-) -> Result<u64, StoreError> {
+fn change_row(environment: &Environment, txn: &mut RwTxn<'_>, change: &RowChange) -> Result<u64, StoreError> {
     let rows = environment.rows;
     let bytes = match change {
-        RowChange::Put { key, value } => {
-            put_sealed(rows, txn, key, value).map(|()| key.len() + value.len())
-        }
+        RowChange::Put { key, value } => put_sealed(rows, txn, key, value).map(|()| key.len() + value.len()),
         RowChange::Delete { key } => rows.delete(txn, key).map(|_| 0),
         RowChange::DeletePrefix { prefix } => delete_prefix(rows, txn, prefix).map(|()| 0),
     };
@@ -298,7 +258,5 @@ fn delete_prefix(table: Table, txn: &mut RwTxn<'_>, prefix: &[u8]) -> heed::Resu
         }
         None => Bound::Unbounded,
     };
-    table
-        .delete_range(txn, &(Bound::Included(prefix), end))
-        .map(|_| ())
+    table.delete_range(txn, &(Bound::Included(prefix), end)).map(|_| ())
 }

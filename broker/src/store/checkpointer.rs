@@ -34,10 +34,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn start(
-        store: Arc<Store>,
-        payloads: impl Payloads + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    pub fn start(store: Arc<Store>, payloads: impl Payloads + Send + 'static) -> Result<Self, StoreError> {
         let path = store.dir().to_owned();
         let (jobs, inbox) = mpsc::sync_channel::<Job>(1);
         let run = move || {
@@ -45,18 +42,9 @@ impl Checkpointer {
                 (job.when_done)(store.checkpoint(job.checkpoint, &payloads));
             }
         };
-        let thread = thread::Builder::new()
-            .name("checkpoint".to_owned())
-            .spawn(run);
-        let thread = thread.map_err(|source| StoreError::Io {
-            action: "start the checkpoint thread of",
-            path,
-            source,
-        })?;
-        Ok(Self {
-            jobs: Some(jobs),
-            thread: Some(thread),
-        })
+        let thread = thread::Builder::new().name("checkpoint".to_owned()).spawn(run);
+        let thread = thread.map_err(|source| StoreError::Io { action: "start the checkpoint thread of", path, source })?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// Hands over a checkpoint, without waiting. `when_done` is called when it is durable or has
@@ -67,16 +55,9 @@ impl Checkpointer {
     ///
     /// # Panics
     /// When a former `when_done` panicked and took the thread down.
-    pub fn submit(
-        &self,
-        checkpoint: Checkpoint,
-        when_done: WhenDone,
-    ) -> Result<(), CheckpointPending> {
+    pub fn submit(&self, checkpoint: Checkpoint, when_done: WhenDone) -> Result<(), CheckpointPending> {
         let jobs = self.jobs.as_ref().expect("the channel closes on drop only");
-        match jobs.try_send(Job {
-            checkpoint,
-            when_done,
-        }) {
+        match jobs.try_send(Job { checkpoint, when_done }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(job)) => Err(CheckpointPending(Box::new(job.checkpoint))),
             Err(TrySendError::Disconnected(_)) => panic!("the checkpoint thread has died"),

@@ -20,17 +20,9 @@ impl DirLock {
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
         let denied = |path: &Path, action, source: io::Error| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                StoreError::NotWritable {
-                    path: path.to_owned(),
-                    uid: rustix::process::geteuid().as_raw(),
-                    source,
-                }
+                StoreError::NotWritable { path: path.to_owned(), uid: rustix::process::geteuid().as_raw(), source }
             }
-            _ => StoreError::Io {
-                action,
-                path: path.to_owned(),
-                source,
-            },
+            _ => StoreError::Io { action, path: path.to_owned(), source },
         };
         fs::create_dir_all(dir).map_err(|source| denied(dir, "create the directory", source))?;
         let path = dir.join("lock");
@@ -44,10 +36,7 @@ impl DirLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::InUse {
-                    path: dir.to_owned(),
-                    holder: holder(&mut file),
-                });
+                return Err(StoreError::InUse { path: dir.to_owned(), holder: holder(&mut file) });
             }
             Err(TryLockError::Error(source)) => return Err(denied(&path, "lock", source)),
         }
@@ -63,10 +52,7 @@ fn sign(file: &mut File) -> io::Result<()> {
 }
 
 fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Names the process whose number the file holds. A number from another host, such as another
@@ -99,10 +85,7 @@ mod tests {
         let refusal = DirLock::take(dir.path()).unwrap_err().to_string();
         let pid = format!("process {} (", std::process::id());
         assert!(refusal.contains(&pid), "{refusal}");
-        assert!(
-            refusal.contains(&dir.path().display().to_string()),
-            "{refusal}"
-        );
+        assert!(refusal.contains(&dir.path().display().to_string()), "{refusal}");
         drop(first);
         DirLock::take(dir.path()).unwrap();
     }
@@ -115,13 +98,8 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             return;
         }
-        let refusal = DirLock::take(&dir.path().join("data"))
-            .unwrap_err()
-            .to_string();
-        let uid = format!(
-            "uid {} cannot write to",
-            rustix::process::geteuid().as_raw()
-        );
+        let refusal = DirLock::take(&dir.path().join("data")).unwrap_err().to_string();
+        let uid = format!("uid {} cannot write to", rustix::process::geteuid().as_raw());
         assert!(refusal.starts_with(&uid), "{refusal}");
     }
 }

@@ -56,27 +56,15 @@ impl Environment {
         let lock = DirLock::take(dir)?;
         let fail = |error| lmdb_error(dir, error);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options
-            .map_size(map_bytes)
-            .max_dbs(8)
-            .max_readers(READERS_MAX);
-        #[expect(
-            unsafe_code,
-            reason = "the map is sound while nobody else changes the file; the lock sees to that"
-        )]
+        options.map_size(map_bytes).max_dbs(8).max_readers(READERS_MAX);
+        #[expect(unsafe_code, reason = "the map is sound while nobody else changes the file; the lock sees to that")]
         let env = unsafe { options.open(dir) }.map_err(fail)?;
         refuse_newer(dir, &env)?;
 
         let txn = env.write_txn().map_err(fail)?;
         let tables = env.create_databases_and_commit(txn, |opener, txn| {
             let mut table = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
-            let tables = [
-                table(META)?,
-                table("rows")?,
-                table("messages")?,
-                table("removed")?,
-                table("unfinished")?,
-            ];
+            let tables = [table(META)?, table("rows")?, table("messages")?, table("removed")?, table("unfinished")?];
             let [meta, ..] = tables;
             if meta.get(txn, FORMAT_KEY)?.is_none() {
                 let id: [u8; 16] = rand::random();
@@ -87,17 +75,7 @@ impl Environment {
             Ok(CommitOrAbort::<_, ()>::Commit(tables))
         });
         let [meta, rows, messages, removed, unfinished] = tables.map_err(fail)?.unwrap_commit();
-        let mut environment = Self {
-            env,
-            rows,
-            messages,
-            removed,
-            unfinished,
-            meta,
-            store_id: [0; 16],
-            dir: dir.to_owned(),
-            _lock: lock,
-        };
+        let mut environment = Self { env, rows, messages, removed, unfinished, meta, store_id: [0; 16], dir: dir.to_owned(), _lock: lock };
         let txn = environment.read()?;
         let store_id = environment.meta(&txn, STORE_ID_KEY)?;
         drop(txn);
@@ -117,11 +95,7 @@ impl Environment {
         Ok(Applied::from_bytes(self.meta(txn, APPLIED_KEY)?))
     }
 
-    pub(super) fn put_applied(
-        &self,
-        txn: &mut RwTxn<'_>,
-        applied: Applied,
-    ) -> Result<(), StoreError> {
+    pub(super) fn put_applied(&self, txn: &mut RwTxn<'_>, applied: Applied) -> Result<(), StoreError> {
         put_sealed(self.meta, txn, APPLIED_KEY, &applied.to_bytes()).map_err(|e| self.fail(e))
     }
 
@@ -133,13 +107,7 @@ impl Environment {
 
     /// All tables.
     pub(super) fn tables(&self) -> [Table; 5] {
-        [
-            self.meta,
-            self.rows,
-            self.messages,
-            self.removed,
-            self.unfinished,
-        ]
+        [self.meta, self.rows, self.messages, self.removed, self.unfinished]
     }
 
     pub(super) fn read(&self) -> Result<RoTxn<'_, WithoutTls>, StoreError> {
@@ -155,11 +123,7 @@ impl Environment {
         lmdb_error(&self.dir, error)
     }
 
-    fn meta<const N: usize>(
-        &self,
-        txn: &RoTxn<'_>,
-        key: &'static [u8],
-    ) -> Result<[u8; N], StoreError> {
+    fn meta<const N: usize>(&self, txn: &RoTxn<'_>, key: &'static [u8]) -> Result<[u8; N], StoreError> {
         read_meta(&self.dir, self.meta, txn, key)
     }
 }
@@ -169,11 +133,7 @@ fn refuse_newer(dir: &Path, env: &Env<WithoutTls>) -> Result<(), StoreError> {
     let fail = |error| lmdb_error(dir, error);
     let txn = env.read_txn().map_err(fail)?;
     let meta: Option<Table> = env
-        .open_databases_and_commit(txn, |opener, txn| {
-            opener
-                .open_database(txn, Some(META))
-                .map(CommitOrAbort::<_, ()>::Commit)
-        })
+        .open_databases_and_commit(txn, |opener, txn| opener.open_database(txn, Some(META)).map(CommitOrAbort::<_, ()>::Commit))
         .map_err(fail)?
         .unwrap_commit();
     let Some(meta) = meta else {
@@ -182,38 +142,21 @@ fn refuse_newer(dir: &Path, env: &Env<WithoutTls>) -> Result<(), StoreError> {
     let txn = env.read_txn().map_err(fail)?;
     let found = u32::from_le_bytes(read_meta(dir, meta, &txn, FORMAT_KEY)?);
     if found > FORMAT {
-        return Err(StoreError::NewerFormat {
-            path: dir.to_owned(),
-            found,
-            supported: FORMAT,
-        });
+        return Err(StoreError::NewerFormat { path: dir.to_owned(), found, supported: FORMAT });
     }
     Ok(())
 }
 
-fn read_meta<const N: usize>(
-    dir: &Path,
-    meta: Table,
-    txn: &RoTxn<'_>,
-    key: &'static [u8],
-) -> Result<[u8; N], StoreError> {
+fn read_meta<const N: usize>(dir: &Path, meta: Table, txn: &RoTxn<'_>, key: &'static [u8]) -> Result<[u8; N], StoreError> {
     let sealed = meta.get(txn, key).map_err(|error| lmdb_error(dir, error))?;
     sealed
         .and_then(|sealed| unseal(key, sealed))
         .and_then(|value| value.try_into().ok())
-        .ok_or_else(|| StoreError::CorruptRow {
-            table: META,
-            key: key.to_owned(),
-        })
+        .ok_or_else(|| StoreError::CorruptRow { table: META, key: key.to_owned() })
 }
 
 /// Writes a value followed by its checksum.
-pub(super) fn put_sealed(
-    table: Database<'_, Bytes, Bytes>,
-    txn: &mut RwTxn<'_>,
-    key: &[u8],
-    value: &[u8],
-) -> heed::Result<()> {
+pub(super) fn put_sealed(table: Database<'_, Bytes, Bytes>, txn: &mut RwTxn<'_>, key: &[u8], value: &[u8]) -> heed::Result<()> {
     use io::Write as _;
     let crc = crc32c::crc32c_append(crc32c::crc32c(key), value);
     table.put_reserved(txn, key, value.len() + 4, |space| {
@@ -231,18 +174,10 @@ pub(super) fn unseal<'a>(key: &[u8], sealed: &'a [u8]) -> Option<&'a [u8]> {
 
 fn lmdb_error(dir: &Path, error: heed::Error) -> StoreError {
     let path = dir.to_owned();
-    let full = |detail: &str| StoreError::Full {
-        path: path.clone(),
-        detail: detail.to_owned(),
-    };
+    let full = |detail: &str| StoreError::Full { path: path.clone(), detail: detail.to_owned() };
     match error {
         heed::Error::Mdb(MdbError::MapFull) => full("the map is full"),
-        heed::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
-            full("the disk is full")
-        }
-        error => StoreError::Lmdb {
-            path,
-            message: error.to_string(),
-        },
+        heed::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => full("the disk is full"),
+        error => StoreError::Lmdb { path, message: error.to_string() },
     }
 }

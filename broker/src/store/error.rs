@@ -43,10 +43,7 @@ pub enum StoreError {
     #[error("{0} is corrupt in the store; restore the data directory from a backup")]
     CorruptMessage(MessageKey),
     /// A stored row fails its checksum.
-    #[error(
-        "the row {} is corrupt in the store's table {table}; restore the data directory from a backup",
-        hex(key)
-    )]
+    #[error("the row {} is corrupt in the store's table {table}; restore the data directory from a backup", hex(key))]
     CorruptRow {
         /// The table.
         table: &'static str,

@@ -39,11 +39,7 @@ impl MessageKey {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (queue, rest) = bytes.split_first_chunk()?;
         let (space, number) = rest.split_first()?;
-        Some(Self {
-            queue: u32::from_be_bytes(*queue),
-            space: *space,
-            number: u64::from_be_bytes(number.try_into().ok()?),
-        })
+        Some(Self { queue: u32::from_be_bytes(*queue), space: *space, number: u64::from_be_bytes(number.try_into().ok()?) })
     }
 
     /// The same queue and space with another number.
@@ -79,11 +75,7 @@ mod tests {
         for queue in [0, 1, 255, 256, u32::MAX] {
             for space in [MessageKey::LIVE, MessageKey::DELAYED] {
                 for number in [0, 1, 255, 256, u64::MAX] {
-                    keys.push(MessageKey {
-                        queue,
-                        space,
-                        number,
-                    });
+                    keys.push(MessageKey { queue, space, number });
                 }
             }
         }

@@ -48,10 +48,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self {
-            map_bytes: 1 << 40,
-            chunk_bytes: 8 << 20,
-        }
+        Self { map_bytes: 1 << 40, chunk_bytes: 8 << 20 }
     }
 }
 
@@ -77,10 +74,7 @@ impl Store {
         } else {
             txn.abort();
         }
-        Ok(Self {
-            environment: Arc::new(environment),
-            chunk_bytes: options.chunk_bytes,
-        })
+        Ok(Self { environment: Arc::new(environment), chunk_bytes: options.chunk_bytes })
     }
 
     /// The directory that the store is in.
@@ -108,21 +102,13 @@ impl Store {
     ///
     /// # Errors
     /// When a row fails its checksum, when `each` refuses one, or when LMDB fails.
-    pub fn load<E>(
-        &self,
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
-    ) -> Result<(), StoreError>
+    pub fn load<E>(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<(), E>) -> Result<(), StoreError>
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let txn = self.environment.read()?;
         reader::scan_rows(&self.environment, &txn, &[], |key, value| {
-            each(key, value)
-                .map(|()| true)
-                .map_err(|reason| StoreError::UnreadableRow {
-                    key: key.to_owned(),
-                    source: reason.into(),
-                })
+            each(key, value).map(|()| true).map_err(|reason| StoreError::UnreadableRow { key: key.to_owned(), source: reason.into() })
         })
     }
 
@@ -132,20 +118,14 @@ impl Store {
     /// # Errors
     /// When a payload cannot be read, when space runs out, or when LMDB fails. The store is then
     /// as before the call, but the generation is not saved: the process must end.
-    pub fn checkpoint(
-        &self,
-        checkpoint: Checkpoint,
-        payloads: &dyn Payloads,
-    ) -> Result<Checkpointed, StoreError> {
+    pub fn checkpoint(&self, checkpoint: Checkpoint, payloads: &dyn Payloads) -> Result<Checkpointed, StoreError> {
         checkpoint::write(&self.environment, checkpoint, payloads, self.chunk_bytes)
     }
 
     /// A reader for other threads.
     #[must_use]
     pub fn reader(&self) -> StoreReader {
-        StoreReader {
-            environment: Arc::clone(&self.environment),
-        }
+        StoreReader { environment: Arc::clone(&self.environment) }
     }
 
     /// Everything as of now, see [`Snapshot`].

@@ -20,11 +20,7 @@ pub struct Location {
 
 impl Location {
     /// A number without a message.
-    pub const GAP: Self = Self {
-        segment: 0,
-        offset: 0,
-        len: 0,
-    };
+    pub const GAP: Self = Self { segment: 0, offset: 0, len: 0 };
 
     fn end(self) -> u64 {
         u64::from(self.offset) + u64::from(self.len)
@@ -57,11 +53,7 @@ pub(super) struct SpanReader<'a> {
 
 impl<'a> SpanReader<'a> {
     pub(super) fn new(payloads: &'a dyn Payloads) -> Self {
-        Self {
-            payloads,
-            span: Location::GAP,
-            bytes: Vec::new(),
-        }
+        Self { payloads, span: Location::GAP, bytes: Vec::new() }
     }
 
     /// The first payload of `upcoming`, which holds the locations that will be asked for next,
@@ -70,18 +62,9 @@ impl<'a> SpanReader<'a> {
         let wanted = upcoming.first().copied().unwrap_or(Location::GAP);
         if !self.holds(wanted) {
             let span = span_of(upcoming);
-            self.payloads
-                .read(span, &mut self.bytes)
-                .map_err(|source| StoreError::Payload {
-                    location: span,
-                    source,
-                })?;
+            self.payloads.read(span, &mut self.bytes).map_err(|source| StoreError::Payload { location: span, source })?;
             let expected = usize::try_from(span.len).expect("usize holds a u32");
-            assert_eq!(
-                self.bytes.len(),
-                expected,
-                "the journal read as much as was asked"
-            );
+            assert_eq!(self.bytes.len(), expected, "the journal read as much as was asked");
             self.span = span;
         }
         let start = usize::try_from(wanted.offset - self.span.offset).expect("usize holds a u32");
@@ -90,9 +73,7 @@ impl<'a> SpanReader<'a> {
     }
 
     fn holds(&self, wanted: Location) -> bool {
-        wanted.segment == self.span.segment
-            && wanted.offset >= self.span.offset
-            && wanted.end() <= self.span.end()
+        wanted.segment == self.span.segment && wanted.offset >= self.span.offset && wanted.end() <= self.span.end()
     }
 }
 
@@ -130,57 +111,25 @@ mod tests {
         fn read(&self, location: Location, out: &mut Vec<u8>) -> io::Result<()> {
             self.0.borrow_mut().push(location);
             out.clear();
-            out.extend(
-                (location.offset..)
-                    .take(location.len as usize)
-                    .map(|at| at.to_le_bytes()[0]),
-            );
+            out.extend((location.offset..).take(location.len as usize).map(|at| at.to_le_bytes()[0]));
             Ok(())
         }
     }
 
     fn location(segment: u32, offset: u32, len: u32) -> Location {
-        Location {
-            segment,
-            offset,
-            len,
-        }
+        Location { segment, offset, len }
     }
 
     #[test]
     fn neighbours_are_read_in_one_call() {
         let big = u32::try_from(SPAN_BYTES).unwrap();
         for (name, locations, calls) in [
-            (
-                "one after the other",
-                vec![location(1, 100, 10), location(1, 150, 10)],
-                1,
-            ),
-            (
-                "across a gap",
-                vec![location(1, 100, 10), Location::GAP, location(1, 150, 10)],
-                1,
-            ),
-            (
-                "too far",
-                vec![location(1, 100, 10), location(1, 5000, 10)],
-                2,
-            ),
-            (
-                "backwards",
-                vec![location(1, 100, 10), location(1, 50, 10)],
-                2,
-            ),
-            (
-                "another segment",
-                vec![location(1, 100, 10), location(2, 110, 10)],
-                2,
-            ),
-            (
-                "larger than a span",
-                vec![location(1, 0, big + 1), location(1, big + 1, 10)],
-                2,
-            ),
+            ("one after the other", vec![location(1, 100, 10), location(1, 150, 10)], 1),
+            ("across a gap", vec![location(1, 100, 10), Location::GAP, location(1, 150, 10)], 1),
+            ("too far", vec![location(1, 100, 10), location(1, 5000, 10)], 2),
+            ("backwards", vec![location(1, 100, 10), location(1, 50, 10)], 2),
+            ("another segment", vec![location(1, 100, 10), location(2, 110, 10)], 2),
+            ("larger than a span", vec![location(1, 0, big + 1), location(1, big + 1, 10)], 2),
         ] {
             let recorder = Recorder(RefCell::default());
             let mut reader = SpanReader::new(&recorder);

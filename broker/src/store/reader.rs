@@ -44,12 +44,7 @@ impl StoreReader {
     ///
     /// # Errors
     /// When a message fails its checksum, or LMDB fails.
-    pub fn read_many(
-        &self,
-        from: MessageKey,
-        bytes_max: usize,
-        each: &mut dyn FnMut(u64, &[u8]),
-    ) -> Result<Option<u64>, StoreError> {
+    pub fn read_many(&self, from: MessageKey, bytes_max: usize, each: &mut dyn FnMut(u64, &[u8])) -> Result<Option<u64>, StoreError> {
         let txn = self.environment.read()?;
         let end = Bound::Included(from.at(u64::MAX));
         let each = &mut |key: MessageKey, payload: &[u8]| each(key.number, payload);
@@ -85,12 +80,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// When a row fails its checksum, or LMDB fails.
-    pub fn rows(
-        &self,
-        from: &[u8],
-        bytes_max: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn rows(&self, from: &[u8], bytes_max: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<Option<Vec<u8>>, StoreError> {
         let mut bytes = 0;
         let mut next = None;
         scan_rows(&self.environment, &self.txn, from, |key, value| {
@@ -123,9 +113,7 @@ impl Snapshot {
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot")
-            .field("transaction", &self.txn.id())
-            .finish_non_exhaustive()
+        f.debug_struct("Snapshot").field("transaction", &self.txn.id()).finish_non_exhaustive()
     }
 }
 
@@ -139,16 +127,10 @@ pub(super) fn scan_rows(
     // LMDB has no empty key and seeks none: the least one is a zero byte.
     let from = if from.is_empty() { &[0] } else { from };
     let range = (Bound::Included(from), Bound::Unbounded);
-    let rows = environment
-        .rows
-        .range(txn, &range)
-        .map_err(|error| environment.fail(error))?;
+    let rows = environment.rows.range(txn, &range).map_err(|error| environment.fail(error))?;
     for row in rows {
         let (key, sealed) = row.map_err(|error| environment.fail(error))?;
-        let corrupt = || StoreError::CorruptRow {
-            table: "rows",
-            key: key.to_owned(),
-        };
+        let corrupt = || StoreError::CorruptRow { table: "rows", key: key.to_owned() };
         if !each(key, unseal(key, sealed).ok_or_else(corrupt)?)? {
             break;
         }
@@ -164,31 +146,19 @@ fn scan_messages(
     bytes_max: usize,
     each: &mut dyn FnMut(MessageKey, &[u8]),
 ) -> Result<Option<MessageKey>, StoreError> {
-    let start = environment
-        .block_from(txn, from)?
-        .map_or(from, |block| block.first());
+    let start = environment.block_from(txn, from)?.map_or(from, |block| block.first());
     let start = start.to_bytes();
     let end = end.map(MessageKey::to_bytes);
-    let range = (
-        Bound::Included(&start[..]),
-        end.as_ref().map(|end| &end[..]),
-    );
+    let range = (Bound::Included(&start[..]), end.as_ref().map(|end| &end[..]));
     let blocks = environment.messages.range(txn, &range);
     let mut bytes = 0;
     for found in blocks.map_err(|error| environment.fail(error))? {
         let (first, value) = found.map_err(|error| environment.fail(error))?;
-        let corrupt = || StoreError::CorruptRow {
-            table: "messages",
-            key: first.to_owned(),
-        };
+        let corrupt = || StoreError::CorruptRow { table: "messages", key: first.to_owned() };
         let first = MessageKey::from_bytes(first).ok_or_else(corrupt)?;
         let block = Block::parse(first, value)?;
         let removed = environment.removed_of(txn, &block)?;
-        let start = if first.is_beside(from) {
-            from.number.max(first.number)
-        } else {
-            first.number
-        };
+        let start = if first.is_beside(from) { from.number.max(first.number) } else { first.number };
         for number in start..block.end() {
             if removed.is_some_and(|bits| is_removed(bits, index_of(&block, number))) {
                 continue;

@@ -33,22 +33,14 @@ struct OpenBlock {
 
 impl<'a, 'txn> Removal<'a, 'txn> {
     pub(super) fn new(environment: &'a Environment, txn: &'a mut RwTxn<'txn>) -> Self {
-        Self {
-            environment,
-            txn,
-            open: None,
-        }
+        Self { environment, txn, open: None }
     }
 
     /// Removes the messages of these runs, which may overlap.
     pub(super) fn remove(mut self, mut runs: Vec<RemovedRun>) -> Result<(), StoreError> {
         runs.sort_unstable_by_key(|run| (run.queue, run.space, run.numbers.start));
         for run in runs {
-            let mut key = MessageKey {
-                queue: run.queue,
-                space: run.space,
-                number: run.numbers.start,
-            };
+            let mut key = MessageKey { queue: run.queue, space: run.space, number: run.numbers.start };
             while key.number < run.numbers.end {
                 let Some(block) = self.block_at(key)? else {
                     break;
@@ -87,12 +79,7 @@ impl<'a, 'txn> Removal<'a, 'txn> {
             None => RemovedMap::of_gaps(&block),
         };
         let (first, end) = (block.first(), block.end());
-        Ok(Some(OpenBlock {
-            first,
-            end,
-            removed,
-            changed: false,
-        }))
+        Ok(Some(OpenBlock { first, end, removed, changed: false }))
     }
 
     /// Writes what has become of the open block.
@@ -108,13 +95,8 @@ impl<'a, 'txn> Removal<'a, 'txn> {
             environment.removed.delete(self.txn, &key).map_err(fail)?;
             return Ok(());
         }
-        let block = environment
-            .block_from(self.txn, open.first)?
-            .expect("the block was just read");
-        let left: usize = (0..block.count())
-            .filter(|index| !open.removed.holds(*index))
-            .map(|index| block.len_at(index))
-            .sum();
+        let block = environment.block_from(self.txn, open.first)?.expect("the block was just read");
+        let left: usize = (0..block.count()).filter(|index| !open.removed.holds(*index)).map(|index| block.len_at(index)).sum();
         if block.payload_bytes() < SMALL || left * SPARSE >= block.payload_bytes() {
             return put_sealed(environment.removed, self.txn, &key, &open.removed.0).map_err(fail);
         }
@@ -122,9 +104,7 @@ impl<'a, 'txn> Removal<'a, 'txn> {
         let mut builder = BlockBuilder::new();
         for index in (0..block.count()).filter(|index| !open.removed.holds(*index)) {
             let key = open.first.at(open.first.number + u64::from(index));
-            let payload = block
-                .get(key.number)?
-                .expect("what is not removed is there");
+            let payload = block.get(key.number)?.expect("what is not removed is there");
             if !builder.fits(key, payload.len()) {
                 rewritten.push(std::mem::replace(&mut builder, BlockBuilder::new()));
             }
@@ -133,9 +113,7 @@ impl<'a, 'txn> Removal<'a, 'txn> {
         rewritten.push(builder);
         environment.messages.delete(self.txn, &key).map_err(fail)?;
         environment.removed.delete(self.txn, &key).map_err(fail)?;
-        rewritten
-            .iter()
-            .try_for_each(|block| put_block(environment, self.txn, block))
+        rewritten.iter().try_for_each(|block| put_block(environment, self.txn, block))
     }
 }
 
@@ -183,23 +161,15 @@ impl RemovedMap {
 /// Reads a row of the table `removed`.
 pub(super) fn is_removed(bits: &[u8], index: u32) -> bool {
     let at = usize::try_from(index / 8).expect("usize holds a u32");
-    bits.get(at)
-        .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
+    bits.get(at).is_some_and(|byte| byte & (1 << (index % 8)) != 0)
 }
 
 impl Environment {
     /// The block that holds `key`, or else the first one behind it of the same numbering.
-    pub(super) fn block_from<'txn>(
-        &self,
-        txn: &'txn heed::RoTxn<'_>,
-        key: MessageKey,
-    ) -> Result<Option<Block<'txn>>, StoreError> {
+    pub(super) fn block_from<'txn>(&self, txn: &'txn heed::RoTxn<'_>, key: MessageKey) -> Result<Option<Block<'txn>>, StoreError> {
         let fail = |error| self.fail(error);
         let bytes = key.to_bytes();
-        let before = self
-            .messages
-            .get_lower_than_or_equal_to(txn, &bytes)
-            .map_err(fail)?;
+        let before = self.messages.get_lower_than_or_equal_to(txn, &bytes).map_err(fail)?;
         if let Some(block) = parse_beside(key, before)?.filter(|block| key.number < block.end()) {
             return Ok(Some(block));
         }
@@ -208,44 +178,25 @@ impl Environment {
     }
 
     /// The bitmap of a block's removed messages; `None` when none has been removed.
-    pub(super) fn removed_of<'txn>(
-        &self,
-        txn: &'txn heed::RoTxn<'_>,
-        block: &Block<'_>,
-    ) -> Result<Option<&'txn [u8]>, StoreError> {
+    pub(super) fn removed_of<'txn>(&self, txn: &'txn heed::RoTxn<'_>, block: &Block<'_>) -> Result<Option<&'txn [u8]>, StoreError> {
         let key = block.first().to_bytes();
-        let sealed = self
-            .removed
-            .get(txn, &key)
-            .map_err(|error| self.fail(error))?;
+        let sealed = self.removed.get(txn, &key).map_err(|error| self.fail(error))?;
         let bytes = usize::try_from(block.count().div_ceil(8)).expect("usize holds a u32");
         sealed
             .map(|sealed| {
                 let bits = unseal(&key, sealed).filter(|bits| bits.len() == bytes);
-                let corrupt = || StoreError::CorruptRow {
-                    table: "removed",
-                    key: key.to_vec(),
-                };
+                let corrupt = || StoreError::CorruptRow { table: "removed", key: key.to_vec() };
                 bits.ok_or_else(corrupt)
             })
             .transpose()
     }
 }
 
-fn parse_beside<'txn>(
-    key: MessageKey,
-    found: Option<(&'txn [u8], &'txn [u8])>,
-) -> Result<Option<Block<'txn>>, StoreError> {
+fn parse_beside<'txn>(key: MessageKey, found: Option<(&'txn [u8], &'txn [u8])>) -> Result<Option<Block<'txn>>, StoreError> {
     let Some((first, value)) = found else {
         return Ok(None);
     };
-    let corrupt = || StoreError::CorruptRow {
-        table: "messages",
-        key: first.to_vec(),
-    };
+    let corrupt = || StoreError::CorruptRow { table: "messages", key: first.to_vec() };
     let first = MessageKey::from_bytes(first).ok_or_else(corrupt)?;
-    first
-        .is_beside(key)
-        .then(|| Block::parse(first, value))
-        .transpose()
+    first.is_beside(key).then(|| Block::parse(first, value)).transpose()
 }

@@ -74,12 +74,7 @@ mod tests {
     #[test]
     fn the_reserve_is_five_percent_at_least_two_generations_at_most_a_quarter() {
         const MIB: u64 = 1024 * 1024;
-        for (whole, expected) in [
-            (64 * MIB, 16 * MIB),
-            (512 * MIB, 128 * MIB),
-            (1024 * MIB, 128 * MIB),
-            (20 * 1024 * MIB, 1024 * MIB),
-        ] {
+        for (whole, expected) in [(64 * MIB, 16 * MIB), (512 * MIB, 128 * MIB), (1024 * MIB, 128 * MIB), (20 * 1024 * MIB, 1024 * MIB)] {
             assert_eq!(reserve(whole), expected, "of {whole}");
         }
     }
@@ -87,26 +82,9 @@ mod tests {
     #[test]
     fn either_limit_makes_room_low() {
         const GIB: u64 = 1024 * 1024 * 1024;
-        let ample = Room {
-            map_used: GIB,
-            map_bytes: 100 * GIB,
-            disk_free: 50 * GIB,
-            disk_bytes: 100 * GIB,
-        };
+        let ample = Room { map_used: GIB, map_bytes: 100 * GIB, disk_free: 50 * GIB, disk_bytes: 100 * GIB };
         assert!(!ample.is_low());
-        assert!(
-            Room {
-                map_used: 96 * GIB,
-                ..ample
-            }
-            .is_low()
-        );
-        assert!(
-            Room {
-                disk_free: 4 * GIB,
-                ..ample
-            }
-            .is_low()
-        );
+        assert!(Room { map_used: 96 * GIB, ..ample }.is_low());
+        assert!(Room { disk_free: 4 * GIB, ..ample }.is_low());
     }
 }

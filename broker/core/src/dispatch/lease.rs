@@ -52,6 +52,8 @@ pub(crate) struct Lease {
     /// The connection that may settle it; `None`: whoever is authorised and has the id.
     pub(crate) owner: Option<SessionId>,
     pub(crate) subscription: SubscriptionKey,
+    /// Its length when it was granted.
+    pub(crate) visibility_timeout_ms: u64,
     pub(crate) deadline: Millis,
     pub(crate) attempt: u32,
     pub(crate) bytes: u32,

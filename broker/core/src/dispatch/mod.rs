@@ -90,6 +90,8 @@ pub struct Dispatch {
     next_lease: u64,
     groups: FxHashMap<GroupKey, GroupRun>,
     subscriptions: BTreeMap<SubscriptionKey, Subscription>,
+    /// Closed subscriptions whose leases run on, with their oldest lease's counter: the number may be in use again.
+    closed: BTreeMap<(SubscriptionKey, u64), Subscription>,
     leases: FxHashMap<u64, Lease>,
     /// Leases that can expire, by deadline.
     deadlines: BTreeSet<(Millis, u64)>,
@@ -112,6 +114,7 @@ impl Dispatch {
             next_lease: 1,
             groups: FxHashMap::default(),
             subscriptions: BTreeMap::new(),
+            closed: BTreeMap::new(),
             leases: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             retries: BTreeSet::new(),
@@ -181,6 +184,8 @@ impl Dispatch {
             for counter in subscription.leases {
                 self.give_back(counter);
             }
+        } else if let Some(&oldest) = subscription.leases.first() {
+            self.closed.insert((key, oldest), subscription);
         }
         true
     }
@@ -195,15 +200,17 @@ impl Dispatch {
         Some(subscription)
     }
 
-    /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription count as attempts, unless the client
-    /// said goodbye (`graceful`); what waited unstarted goes back uncounted.
+    /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription, closed ones included, count as
+    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted.
     pub fn disconnect(&mut self, state: &State, now: Millis, session: SessionId, graceful: bool) -> Vec<Proposal> {
         let first = SubscriptionKey { session, number: 0 };
         let last = SubscriptionKey { session, number: u32::MAX };
-        let keys: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
+        let open: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
+        let mut gone: Vec<_> = open.into_iter().filter_map(|key| self.close(key)).collect();
+        let closed: Vec<_> = self.closed.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
+        gone.extend(closed.into_iter().filter_map(|key| self.closed.remove(&key)));
         let mut proposals = Vec::new();
-        for key in keys {
-            let subscription = self.close(key).expect("just listed");
+        for subscription in gone {
             let mut counted = if graceful { 0 } else { subscription.concurrency };
             for counter in subscription.leases {
                 if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -271,7 +278,17 @@ impl Dispatch {
         self.deadlines.insert((deadline, counter));
         self.leases.insert(
             counter,
-            Lease { group: key, seq, owner: Some(to.session), subscription: to, deadline, attempt, bytes, settling: false },
+            Lease {
+                group: key,
+                seq,
+                owner: Some(to.session),
+                subscription: to,
+                visibility_timeout_ms: subscription.visibility_timeout_ms,
+                deadline,
+                attempt,
+                bytes,
+                settling: false,
+            },
         );
         Some(Delivery {
             subscription: to,
@@ -322,17 +339,14 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Lets a lease last `visibility_timeout_ms` from now; 0: as long as the subscription's leases do.
+    /// Lets a lease last `visibility_timeout_ms` from now; 0: as long as at its delivery.
     ///
     /// # Errors
     /// [`Rejection::StaleLease`].
     pub fn extend(&mut self, now: Millis, session: SessionId, id: LeaseId, visibility_timeout_ms: u64) -> Result<(), Rejection> {
         let counter = self.check(session, id)?;
         let lease = self.leases.get_mut(&counter).expect("just checked");
-        let length = match visibility_timeout_ms {
-            0 => self.subscriptions.get(&lease.subscription).map_or(0, |subscription| subscription.visibility_timeout_ms),
-            given => given,
-        };
+        let length = if visibility_timeout_ms == 0 { lease.visibility_timeout_ms } else { visibility_timeout_ms };
         self.deadlines.remove(&(lease.deadline, counter));
         lease.deadline = now.saturating_add(length);
         self.deadlines.insert((lease.deadline, counter));
@@ -391,13 +405,25 @@ impl Dispatch {
         self.deadlines.remove(&(lease.deadline, counter));
         if let Some(run) = self.groups.get_mut(&lease.group) {
             run.leased.remove(&lease.seq);
-            if let Some(subscription) = self.subscriptions.get_mut(&lease.subscription) {
+            let subscription = self.subscriptions.get_mut(&lease.subscription);
+            if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 run.withdraw(lease.subscription, subscription);
                 subscription.free(counter, lease.bytes);
                 run.offer(lease.subscription, subscription);
+            } else {
+                self.free_of_closed(lease.subscription, counter, lease.bytes);
             }
         }
         Some(lease)
+    }
+
+    fn free_of_closed(&mut self, key: SubscriptionKey, counter: u64, bytes: u32) {
+        let mut closed = self.closed.range_mut((key, 0)..=(key, counter));
+        let Some((&at, subscription)) = closed.find(|(_, subscription)| subscription.leases.contains(&counter)) else { return };
+        subscription.free(counter, bytes);
+        if subscription.leases.is_empty() {
+            self.closed.remove(&at);
+        }
     }
 
     /// What the passing of time leads to: leases expire, retries fall due.
@@ -414,7 +440,8 @@ impl Dispatch {
         while let Some(&(_, counter)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             let key = self.leases[&counter].subscription;
             proposals.push(self.end_attempt(state, counter, Cause::Expired, now));
-            if let Some(subscription) = self.subscriptions.get_mut(&key) {
+            let subscription = self.subscriptions.get_mut(&key);
+            if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 let run = self.groups.get_mut(&subscription.group).expect("a subscription's group exists");
                 run.withdraw(key, subscription);
                 subscription.silent = true;
@@ -451,10 +478,10 @@ impl Dispatch {
             }
             Applied::Group(queue, group) => {
                 let key = GroupKey { queue: *queue, group: *group };
-                if state.queue(*queue).is_some_and(|queue| queue.groups().contains_key(group)) {
-                    self.add_group(state, key);
-                } else {
+                if state.queue(*queue).is_none_or(|queue| !queue.groups().contains_key(group)) {
                     self.drop_group(key);
+                } else if !self.groups.contains_key(&key) {
+                    self.add_group(state, key);
                 }
             }
             Applied::Schema(_) | Applied::Nothing => {}
@@ -524,6 +551,7 @@ impl Dispatch {
             self.silent.remove(&subscription);
             self.ended.push(subscription);
         }
+        self.closed.retain(|_, subscription| subscription.group != key);
         let deadlines = &mut self.deadlines;
         self.leases.retain(|counter, lease| {
             let stays = lease.group != key;
@@ -596,6 +624,13 @@ impl Dispatch {
         for (key, subscription) in &self.subscriptions {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
+        }
+        for (key, subscription) in &self.closed {
+            assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");
+            assert!(
+                subscription.leases.iter().all(|counter| self.leases.contains_key(counter)),
+                "closed subscription {key:?} holds leases"
+            );
         }
     }
 }
