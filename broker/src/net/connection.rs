@@ -197,12 +197,7 @@ impl Ending {
 }
 
 fn frame_error(error: &FrameError) -> wire::Error {
-    let code = match error {
-        FrameError::TooLarge { .. } => ErrorCode::FrameTooLarge,
-        FrameError::UnnegotiatedFlag { .. } => ErrorCode::UnnegotiatedFlag,
-        FrameError::NoRequestId { .. } => ErrorCode::MalformedFrame,
-    };
-    let detailed = code.with(error.to_string());
+    let detailed = error.code().with(error.to_string());
     match error {
         FrameError::TooLarge { length, limit, .. } => detailed.detail("bytes", length).detail("limit", limit),
         _ => detailed,
