@@ -159,6 +159,26 @@ fn figures(queues: u32, chunk_bytes: usize) {
     println!("data.mdb: {:.3} of the payloads' size", file_bytes() as f64 / (4 * MESSAGES * u64::from(PAYLOAD_BYTES)) as f64);
 }
 
+/// What a large backlog costs when it goes at once.
+fn drop_backlog() {
+    const GENERATIONS: u64 = 16;
+    println!("\na queue of {} Mi messages goes at once", (GENERATIONS * MESSAGES) >> 20);
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
+    let (segments, locations) = Segments::fill(dir.path(), 1);
+    let store = Store::open(&dir.path().join("store"), StoreOptions::default()).expect("a fresh directory opens");
+    let run = |checkpoint| store.checkpoint(checkpoint, &segments).expect("there is space");
+    for generation in 0..GENERATIONS {
+        run(checkpoint(generation, &locations));
+    }
+    let dropped = Checkpoint { dropped_queues: vec![1], ..Checkpoint::default() };
+    measure("drop the queue", MESSAGES * GENERATIONS, || run(dropped));
+    for generation in GENERATIONS..GENERATIONS + 4 {
+        let checkpoint = checkpoint(generation, &locations);
+        measure(&format!("checkpoint {generation} of 256 Ki messages"), MESSAGES, || run(checkpoint));
+    }
+    measure("empty checkpoint", 1, || run(Checkpoint::default()));
+}
+
 /// Appends a batch of 1,024 messages and syncs it, over and over in one file that was written before, as the journal does; first alone, then
 /// beside checkpoints. Returns the median time of a commit in microseconds, the 99th percentile, and how many commits a second there were.
 fn journal_beside(chunk_bytes: Option<usize>) -> (u128, u128, u128) {
@@ -233,6 +253,7 @@ fn main() {
     for (queues, chunk_mib) in [(1, 4), (1, 8), (1, 64), (8, 4), (100, 4), (10_000, 4)] {
         figures(queues, chunk_mib << 20);
     }
+    drop_backlog();
     println!("\na journal that commits 1,024 messages at a time");
     for _ in 0..3 {
         for chunk_mib in [None, Some(4), Some(8), Some(16), Some(64)] {
