@@ -2,5 +2,5 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-pub mod broker;
-pub mod raw;
+pub(crate) mod broker;
+pub(crate) mod raw;
