@@ -130,8 +130,8 @@ impl Environment {
     }
 }
 
-/// Makes the entries of new files and directories durable: LMDB syncs contents only. A store that vanished beside its journal could not be told
-/// from somebody else's journal.
+/// Makes the entries of new files and directories durable: LMDB syncs contents only. A journal whose store has vanished could not be told from
+/// somebody else's.
 fn sync_dirs(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()?;
     for above in dir.canonicalize()?.ancestors().skip(1).take(2) {
