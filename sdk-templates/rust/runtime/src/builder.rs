@@ -106,7 +106,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The heartbeat interval; silence of twice that ends a connection. Default: what the broker says (10 s).
+    /// How often this side says something at least. Default, and at most: what the broker says (10 s). The broker's silence is judged by
+    /// its own interval: twice that ends the connection.
     #[must_use]
     pub fn heartbeat(mut self, interval: Duration) -> ClientBuilder {
         self.heartbeat = Some(interval);

@@ -16,9 +16,10 @@ use tokio::time::{Instant, Sleep};
 use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
+use crate::carry::Carry;
 use crate::dial::Stream;
 use crate::error::{ConnectError, Error};
-use crate::session::{Agreed, Carry, Exit, Session};
+use crate::session::{Agreed, Exit, Session};
 use crate::shared::Shared;
 
 /// Bytes to make room for before a read.
@@ -254,7 +255,7 @@ impl Connection {
             let _ = self.shared.bell.heard(cx);
             let more_to_read = self.read(cx)?;
             let now = Instant::now();
-            self.session.pump(now);
+            self.session.pump();
             self.write(cx, now)?;
             if let Some(exit) = self.session.exit(now) {
                 return Poll::Ready(Ok(exit));
@@ -294,7 +295,7 @@ impl Connection {
                     self.session.wrote(bytes, now);
                     self.unflushed = true;
                     // Room in the buffer is room for what waits in the lanes.
-                    self.session.pump(now);
+                    self.session.pump();
                 }
                 Poll::Ready(Err(error)) => return Err(lost(error)),
                 Poll::Pending => return Ok(()),

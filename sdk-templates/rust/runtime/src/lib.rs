@@ -27,6 +27,7 @@ mod backoff;
 mod bell;
 mod builder;
 mod call;
+mod carry;
 mod client;
 mod contract;
 mod delivery;
