@@ -64,6 +64,29 @@ async fn a_broker_that_is_not_there_is_reported_with_what_was_tried() {
     }
 }
 
+#[tokio::test]
+async fn the_next_address_is_tried_and_the_token_is_not_printed() {
+    let (dial, mut broker) = broker();
+    let dial = Dial::new(move |address: String| {
+        let dial = dial.clone();
+        async move {
+            if address == "a:1" {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+            }
+            dial.open(&address).await
+        }
+    });
+    let builder = Client::builder("a:1").address("b:2").dial(dial).token("hush");
+    assert!(!format!("{builder:?}").contains("hush"));
+    let (client, address) = tokio::join!(builder.connect(), async {
+        let (address, mut peer) = broker.arrival().await;
+        peer.hello(hello_ack()).await;
+        address
+    });
+    assert_eq!(address, "b:2");
+    assert!(!format!("{:?}", client.unwrap()).contains("hush"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_does_not_answer_hello_times_out() {
     let (dial, mut broker) = broker();
