@@ -70,6 +70,7 @@ mod wire_time;
 
 pub use bytes::Bytes;
 pub use prost;
+pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
