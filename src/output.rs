@@ -5,6 +5,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use crate::failure::Failure;
 
@@ -37,6 +39,20 @@ impl Output {
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::stdout(&error))
+    }
+}
+
+/// Completes when whoever read our stdout has gone, with the failure that says so. Without it a command that waits for messages would
+/// learn of that only when it writes the next one.
+pub(crate) async fn stdout_closed() -> Failure {
+    let gone = Failure::stdout(&io::Error::from(io::ErrorKind::BrokenPipe));
+    match AsyncFd::try_with_interest(io::stdout(), Interest::ERROR) {
+        Ok(stdout) => match stdout.ready(Interest::ERROR).await {
+            Ok(_) => gone,
+            Err(_) => std::future::pending().await,
+        },
+        // A file, which cannot be watched and is never closed.
+        Err(_) => std::future::pending().await,
     }
 }
 
