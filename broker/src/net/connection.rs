@@ -49,6 +49,7 @@ async fn converse(
     let writer = tokio::spawn(write_frames(write, Arc::clone(&outbox)));
     let session = shared.new_session();
     let mut buffer = BytesMut::new();
+    let refused;
     match greet(&mut read, &mut buffer, shared, session).await {
         Ok((request_id, client, ack)) => {
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
@@ -63,16 +64,31 @@ async fn converse(
             }
             // The shard closes the outbox once it has answered all that came before.
             shared.send(Command::Closed { session, graceful: end.is_ok() });
+            refused = matches!(end, Err(Ending::Protocol(_)));
         }
         Err(error) => {
             if let Some(error) = error {
                 outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
             }
             outbox.close();
+            refused = true;
         }
     }
     // The writer ends by itself: when the outbox is closed and drained, or when the socket is gone.
     let _ = writer.await;
+    if refused {
+        linger(&mut read).await;
+    }
+}
+
+/// Reads what a refused peer still sends, for a moment: a socket that is closed with unread bytes takes the error back from the peer.
+async fn linger(read: &mut (impl AsyncRead + Unpin)) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let mut rest = read.take(1 << 20);
+    let mut nowhere = tokio::io::sink();
+    let drained = tokio::io::copy(&mut rest, &mut nowhere);
+    // Whatever becomes of it, the connection is over.
+    let _ = timeout(PATIENCE, drained).await;
 }
 
 /// Why a connection ends other than by the client's own closing.
@@ -181,12 +197,7 @@ impl Ending {
 }
 
 fn frame_error(error: &FrameError) -> wire::Error {
-    let code = match error {
-        FrameError::TooLarge { .. } => ErrorCode::FrameTooLarge,
-        FrameError::UnnegotiatedFlag { .. } => ErrorCode::UnnegotiatedFlag,
-        FrameError::NoRequestId { .. } => ErrorCode::MalformedFrame,
-    };
-    let detailed = code.with(error.to_string());
+    let detailed = error.code().with(error.to_string());
     match error {
         FrameError::TooLarge { length, limit, .. } => detailed.detail("bytes", length).detail("limit", limit),
         _ => detailed,

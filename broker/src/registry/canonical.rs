@@ -129,7 +129,10 @@ impl Form<'_> {
         let file = self.schema.file(file);
         self.text(&file.package);
         self.text(file.syntax.name());
-        self.options("FileOptions", &file.options);
+        // Compilers bring their own edition of the well-known types, and these differ in nothing but file options.
+        if file.package != "google.protobuf" {
+            self.options("FileOptions", &file.options);
+        }
     }
 
     fn ranges(&mut self, ranges: &[Range]) {

@@ -171,6 +171,12 @@ impl Contract {
         }
     }
 
+    /// Whether two contracts have their tables in common, as those of one fingerprint in one registry have.
+    #[must_use]
+    pub fn shares_tables_with(&self, other: &Contract) -> bool {
+        Arc::ptr_eq(&self.tables, &other.tables)
+    }
+
     /// Uses another contract's tables for this one's; both have the same fingerprint.
     pub(super) fn share_tables(&mut self, tables: Arc<Tables>) {
         self.tables = tables;

@@ -224,9 +224,8 @@ impl Shard {
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.log.propose(proposal);
         }
-        if let Some(session) = self.sessions.remove(&session) {
-            session.outbox.close();
-        }
+        // The outbox is closed behind the replies that still wait for the commit.
+        self.replies.push(Reply::End(session));
     }
 
     fn tick(&mut self) {
@@ -290,6 +289,11 @@ impl Shard {
             match reply {
                 Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
                 Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::End(session) => {
+                    if let Some(session) = self.sessions.remove(&session) {
+                        session.outbox.close();
+                    }
+                }
             }
         }
         self.replies = replies;

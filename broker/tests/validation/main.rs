@@ -4,3 +4,7 @@
 mod cases;
 mod compile;
 mod contracts;
+mod oracle;
+#[path = "../../../tests/support/payloads.rs"]
+mod payloads;
+mod schemas;
