@@ -331,6 +331,7 @@ impl<'a> Linker<'a> {
             label,
             oneof,
             proto3_optional: field.proto3_optional,
+            features,
             default: field.default_value.clone(),
             json_name: field.json_name.clone(),
             options,
@@ -479,7 +480,7 @@ fn is_identifier(name: &str) -> bool {
     !bytes.is_empty() && !bytes[0].is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-fn join(scope: &str, name: &str) -> String {
+pub(crate) fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
