@@ -41,8 +41,7 @@ pub(crate) fn run(args: ConsumeArgs) -> Result<(), Failure> {
 async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
     let reconnect = Reconnect { attempts: Some(20), ..Reconnect::default() };
     let client = args.broker.builder().reconnect(reconnect).connect().await?;
-    let prefetch = args.count.map_or(PREFETCH, |n| u32::try_from(n).unwrap_or(PREFETCH));
-    let options = ConsumeOptions::new().group(args.group.unwrap_or_default()).prefetch(prefetch.min(PREFETCH));
+    let options = ConsumeOptions::new().group(args.group.unwrap_or_default()).prefetch(args.count.map_or(PREFETCH, prefetch));
     let mut subscription = client.consume(&args.queue, options).await?;
     let end = End { count: args.count, quiet: args.wait };
     let outcome = print_messages(&client, &mut subscription, end).await;
@@ -50,6 +49,11 @@ async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
     let _ = subscription.close().await;
     let _ = client.close().await;
     outcome
+}
+
+/// Messages to hold when so many are left to print.
+fn prefetch(left: u64) -> u32 {
+    u32::try_from(left).unwrap_or(PREFETCH).min(PREFETCH)
 }
 
 /// When to stop: after so many messages, or when none came for so long; otherwise never.
@@ -81,6 +85,10 @@ async fn print_messages(client: &Client, subscription: &mut Subscription, end: E
             output.line(line)?;
         }
         output.flush()?;
+        if left < u64::from(PREFETCH) {
+            // An ack makes room; what comes in it and is not wanted would be taken from other consumers for nothing.
+            subscription.set_prefetch(prefetch(left), 0)?;
+        }
         acknowledge(batch).await?;
     }
     Ok(())

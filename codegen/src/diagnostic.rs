@@ -91,9 +91,11 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Adds a finding.
+    /// Adds a finding, once: a broken file that many files import is broken once.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.0.push(diagnostic);
+        if !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
     }
 
     /// Whether any of them forbids output.
@@ -119,7 +121,10 @@ impl fmt::Display for Diagnostics {
                 Severity::Warning => "warning",
                 Severity::Error => "error",
             };
-            write!(f, "{severity}: {diagnostic}")?;
+            // The same advice is given once.
+            let repeated = at > 0 && self.0[at - 1].help == diagnostic.help;
+            let shown = if repeated { Diagnostic { help: None, ..diagnostic.clone() } } else { diagnostic.clone() };
+            write!(f, "{severity}: {shown}")?;
         }
         Ok(())
     }

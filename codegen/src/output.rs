@@ -198,3 +198,6 @@ fn remove_empty_folders(folder: &Path, removed: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,7 +161,8 @@ impl Queue {
     /// The name of the group that keeps the oldest message, if one does.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
-        self.groups.values().min_by_key(|group| group.floor).map(|group| group.name.as_str())
+        let behind = self.groups.values().filter(|group| group.floor < self.next_seq);
+        behind.min_by_key(|group| group.floor).map(|group| group.name.as_str())
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 
-use super::dir_lock::DirLock;
+use super::dir_lock::{DirLock, denied};
 use super::{Applied, StoreError};
 
 /// The newest format that this program reads and the one that it writes.
@@ -70,7 +70,7 @@ impl Environment {
                 let id: [u8; 16] = rand::random();
                 put_sealed(meta, txn, FORMAT_KEY, &FORMAT.to_le_bytes())?;
                 put_sealed(meta, txn, STORE_ID_KEY, &id)?;
-                put_sealed(meta, txn, APPLIED_KEY, &Applied::default().to_bytes())?;
+                put_sealed(meta, txn, APPLIED_KEY, &applied_bytes(Applied::default()))?;
             }
             Ok(CommitOrAbort::<_, ()>::Commit(tables))
         });
@@ -92,11 +92,11 @@ impl Environment {
     }
 
     pub(super) fn applied(&self, txn: &RoTxn<'_>) -> Result<Applied, StoreError> {
-        Ok(Applied::from_bytes(self.meta(txn, APPLIED_KEY)?))
+        self.meta(txn, APPLIED_KEY).map(applied_from)
     }
 
     pub(super) fn put_applied(&self, txn: &mut RwTxn<'_>, applied: Applied) -> Result<(), StoreError> {
-        put_sealed(self.meta, txn, APPLIED_KEY, &applied.to_bytes()).map_err(|e| self.fail(e))
+        put_sealed(self.meta, txn, APPLIED_KEY, &applied_bytes(applied)).map_err(|e| self.fail(e))
     }
 
     /// Pretends that another program wrote the store.
@@ -155,6 +155,26 @@ fn read_meta<const N: usize>(dir: &Path, meta: Table, txn: &RoTxn<'_>, key: &'st
         .ok_or_else(|| StoreError::CorruptRow { table: META, key: key.to_owned() })
 }
 
+const APPLIED_BYTES: usize = 20;
+
+fn applied_bytes(applied: Applied) -> [u8; APPLIED_BYTES] {
+    let mut bytes = [0; APPLIED_BYTES];
+    bytes[..8].copy_from_slice(&applied.term.to_le_bytes());
+    bytes[8..16].copy_from_slice(&applied.index.to_le_bytes());
+    bytes[16..].copy_from_slice(&applied.crc.to_le_bytes());
+    bytes
+}
+
+fn applied_from(bytes: [u8; APPLIED_BYTES]) -> Applied {
+    let (term, rest) = bytes.split_first_chunk().expect("20 bytes hold 8");
+    let (index, crc) = rest.split_first_chunk().expect("12 bytes hold 8");
+    Applied {
+        term: u64::from_le_bytes(*term),
+        index: u64::from_le_bytes(*index),
+        crc: u32::from_le_bytes(crc.try_into().expect("4 bytes are left")),
+    }
+}
+
 /// Writes a value followed by its checksum.
 pub(super) fn put_sealed(table: Database<'_, Bytes, Bytes>, txn: &mut RwTxn<'_>, key: &[u8], value: &[u8]) -> heed::Result<()> {
     use io::Write as _;
@@ -178,6 +198,7 @@ fn lmdb_error(dir: &Path, error: heed::Error) -> StoreError {
     match error {
         heed::Error::Mdb(MdbError::MapFull) => full("the map is full"),
         heed::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => full("the disk is full"),
+        heed::Error::Io(error) => denied(dir, "use the store in", error),
         error => StoreError::Lmdb { path, message: error.to_string() },
     }
 }

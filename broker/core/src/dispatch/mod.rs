@@ -471,9 +471,10 @@ impl Dispatch {
             Applied::AttemptEnded(attempt) => self.attempt_ended(now, attempt),
             Applied::Floored { queue, to, .. } => self.floored(state, *queue, *to),
             Applied::Queue(queue) => {
-                if state.queue(*queue).is_none() {
-                    let gone: Vec<_> = self.keys_of(*queue);
-                    gone.into_iter().for_each(|key| self.drop_group(key));
+                // New options may end a pause.
+                let exists = state.queue(*queue).is_some();
+                for key in self.keys_of(*queue) {
+                    if exists { self.make_runnable(key) } else { self.drop_group(key) }
                 }
             }
             Applied::Group(queue, group) => {

@@ -80,7 +80,9 @@ fn signature(method: &str, handle: &str, types: &[String]) -> Vec<String> {
     } else {
         lines.push(format!(") -> {handle}<"));
         lines.extend(types.iter().map(|of| format!("    {of},")));
-        lines.push("> {".to_owned());
+        // What rustfmt leaves behind types that are too long themselves.
+        let too_long = types.iter().any(|of| 8 + of.len() + 1 > layout::WIDTH);
+        lines.push(if too_long { ">{" } else { "> {" }.to_owned());
     }
     lines
 }

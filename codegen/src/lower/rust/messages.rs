@@ -28,7 +28,10 @@ type Modules = BTreeMap<Vec<String>, Vec<Item>>;
 pub(super) fn emit(files: Vec<FileDescriptorProto>, names: &Names, diagnostics: &mut Diagnostics) -> Option<BTreeMap<Vec<String>, String>> {
     let mut requests = Vec::new();
     let mut paths: HashMap<prost_build::Module, Vec<String>> = HashMap::new();
-    for file in files {
+    // prost asks about the fields of well-known types too, though it emits none of them.
+    let pool = DescriptorPool::global();
+    let well_known = BUILT_IN.iter().filter_map(|name| pool.get_file_by_name(name)).map(|file| file.file_descriptor_proto().clone());
+    for file in files.into_iter().chain(well_known) {
         let path = ident::package(file.package());
         let module = prost_build::Module::from_parts(path.clone());
         paths.insert(module.clone(), path);

@@ -8,6 +8,7 @@ use prost::Message as _;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 use tokio::sync::oneshot;
 
+use crate::arrival;
 use crate::builder::ClientBuilder;
 use crate::call::{Call, ServeOptions};
 use crate::contract::{CallContract, Contract};
@@ -168,8 +169,8 @@ impl Client {
         };
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
-        let fetched: wire::Fetched = reply.decode(Opcode::Fetched)?;
-        Ok(ledger.deliveries(&queue.into(), fetched.messages, None, !options.detached, tokio::time::Instant::now()))
+        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        Ok(ledger.deliveries(&queue.into(), arrivals, None, !options.detached, tokio::time::Instant::now()))
     }
 
     /// Settles leases by their ids, such as detached ones, and waits until that is durable; one result each.
@@ -215,7 +216,7 @@ impl Client {
         self.request::<wire::Done>(opcode, message, Opcode::Done, repeat).await.map(|_| ())
     }
 
-    async fn ask(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<Reply, Error> {
+    pub(crate) async fn ask(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<Reply, Error> {
         let payload = message.encode_to_vec();
         self.check_frame(payload.len())?;
         let (reply, answer) = oneshot::channel();

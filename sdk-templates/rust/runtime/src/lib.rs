@@ -22,6 +22,7 @@
 //! on [`Contract`], [`Queue`] and [`Service`].
 
 mod admin;
+mod arrival;
 mod backoff;
 mod bell;
 mod builder;
@@ -33,6 +34,7 @@ mod dial;
 mod driver;
 mod error;
 mod feed;
+mod fields;
 mod id;
 mod lane;
 mod ledger;
@@ -52,6 +54,7 @@ mod wire_time;
 
 pub use bytes::Bytes;
 pub use prost;
+pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
 
+use crate::arrival;
 use crate::call::Call;
 use crate::error::Error;
 use crate::lane::{Batch, Lane};
@@ -349,13 +350,12 @@ impl Session {
     }
 
     fn say(&mut self, note: Note) {
-        let opcode = note.say.opcode();
-        if note.outcome.is_some() {
-            let id = self.shared.next_request();
-            self.put(opcode, Some(id), &note.to_wire());
+        let id = note.outcome.is_some().then(|| self.shared.next_request());
+        let before = self.out.len();
+        note.encode(&mut self.out, id);
+        self.queued += (self.out.len() - before) as u64;
+        if let Some(id) = id {
             self.remember(id, What::Note(note));
-        } else {
-            self.put(opcode, None, &note.to_wire());
         }
     }
 
@@ -502,7 +502,7 @@ impl Session {
         };
         match sent.what {
             What::Publish(lane, batch) => {
-                let ack = publish_frame::Ack::decode(expect(frame, Opcode::PublishAck)?)?;
+                let ack = publish_frame::Ack::decode(&expect(frame, Opcode::PublishAck)?, batch.entries.len())?;
                 self.on_publish_ack(lane, batch, ack, now)
             }
             What::Request(request) => {
@@ -544,8 +544,8 @@ impl Session {
     /// Messages that nobody fetches any more go back uncounted.
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
-            let fetched: wire::Fetched = decode(frame)?;
-            let unwanted = self.ledger.deliveries(&Arc::from(""), fetched.messages, None, false, now);
+            let arrivals = arrival::decode_fetched(&frame.payload)?;
+            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, false, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
                 let _ = delivery.release();
@@ -652,16 +652,15 @@ impl Session {
     }
 
     fn on_message(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
-        let deliver: wire::Deliver = decode(frame)?;
-        let number = deliver.subscription;
-        let next_position = deliver.messages.last().map(|message| message.seq + 1);
+        let (number, arrivals) = arrival::decode_deliver(&frame.payload)?;
+        let next_position = arrivals.last().map(|arrival| arrival.seq + 1);
         let opened = self.carry.open.get(&number);
         let feed = match opened.map(|opened| &opened.open.feed) {
             Some(Fed::Deliveries(feed)) => Some(feed),
             _ => None,
         };
         let queue = feed.map_or_else(|| Arc::from(""), |feed| Arc::clone(&feed.queue));
-        let deliveries = self.ledger.deliveries(&queue, deliver.messages, Some(number), true, now);
+        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), true, now);
         match feed.filter(|_| opened.is_some_and(|opened| !opened.ending)) {
             Some(feed) => feed.push(deliveries.into_iter(), next_position),
             // They crossed an UNSUBSCRIBE.

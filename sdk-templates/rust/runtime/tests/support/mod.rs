@@ -1,5 +1,6 @@
 //! A broker that does what the test says, frame by frame, over in-memory streams: no ports, and with paused time fully deterministic.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
 #![expect(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::sync::Arc;
