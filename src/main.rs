@@ -1,2 +1,53 @@
-//! t
-fn main() {}
+//! QWER-Q, the one binary: the broker, and everything that an operator or a shell script does with one.
+//!
+//! `main` parses, runs one command, and turns its end into an exit code. One file per command; what commands share is in
+//! `broker.rs` (reaching one), `contract.rs` (JSON in and out), `failure.rs` and `output.rs` (what is said, and where).
+
+mod arguments;
+mod bench;
+mod broker;
+mod consume;
+mod contract;
+mod duration;
+mod failure;
+mod generate;
+mod health;
+mod message_json;
+mod output;
+mod publish;
+mod queue;
+mod queue_option;
+mod schema;
+mod serve;
+mod setting;
+mod size;
+mod table;
+mod timestamp;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Queue(args) => queue::run(args),
+        Command::Schema(args) => schema::run(args),
+        Command::Publish(args) => publish::run(args),
+        Command::Consume(args) => consume::run(args),
+        Command::Gen(args) => generate::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Health(args) => health::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_silent() {
+                output::note(failure.report().trim_end());
+            }
+            failure.exit_code()
+        }
+    }
+}

@@ -1,3 +1,19 @@
 //! The QWER-Q broker around the pure core: sockets, journal, store, registry, HTTP.
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
+
+pub mod config;
+pub mod files;
+pub mod http;
+pub mod journal;
+pub mod net;
+pub mod policies;
+pub mod queue_options;
+pub mod registry;
+mod serve;
+pub mod shard;
+pub mod store;
+pub mod token;
+
+pub use config::{Config, Durability};
+pub use serve::{Addresses, ServeError, serve};

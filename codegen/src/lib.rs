@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The QWER-Q compiler: contracts in, typed clients out.
+//!
+//! `.proto` text becomes a descriptor set in [`compile`]; contracts become a language-neutral schema in `ir`, the decisions of a target
+//! language are made in `lower/`, templates print them, and [`output`] writes or checks the files. Everything that can go wrong is a
+//! [`diagnostic::Diagnostic`] with a place. The crate knows no socket: whoever calls it brings the contracts, from a broker or from a
+//! folder ([`folder`]).
+
+pub mod compile;
+pub mod contract;
+pub mod diagnostic;
+pub mod folder;
+mod ir;
+mod lower;
+mod naming;
+pub mod output;
+
+use contract::{Language, Request};
+use diagnostic::Diagnostics;
+use output::Output;
+
+/// Compiles contracts to files in memory.
+///
+/// # Errors
+/// Everything that forbids output, and the warnings found on the way.
+pub fn generate(request: &Request) -> Result<Output, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    let files = match ir::Schema::resolve(request, &mut diagnostics) {
+        Some(schema) => match request.language {
+            Language::Rust => lower::rust::lower(&schema, &mut diagnostics),
+        },
+        None => Vec::new(),
+    };
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    Ok(Output { files, warnings: diagnostics })
+}
+
+/// The versions of the runtime that generated code works with, for its header.
+fn runtime_range() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or_default());
+    match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
+        (0, minor) => format!(">={version}, <0.{}", minor + 1),
+        (major, _) => format!(">={version}, <{}", major + 1),
+    }
+}

@@ -1,2 +1,55 @@
-//! t
-fn main() {}
+//! `cargo xtask`: the development tasks, one command and one file each. CI calls the same commands (`.ci/run`).
+//!
+//! This crate knows how tools are started and how their results are counted; it knows nothing of the broker.
+//! Read on in [`step`], which every command is made of.
+
+mod bless;
+mod check;
+mod corpus;
+mod image;
+mod step;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of QWER-Q.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting and lints, warnings refused.
+    Check,
+    /// Every test: the crates with debug assertions, then the real binary in release.
+    Test,
+    /// Rewrites the committed files that tests compare with (golden output, snapshots).
+    Bless,
+    /// Downloads the public schemas that corpus tests read, into target/corpus.
+    Corpus,
+    /// Builds the container image with the engine that is there.
+    Image(image::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Check => check::run(),
+        Task::Test => test::run(),
+        Task::Bless => bless::run(),
+        Task::Corpus => corpus::run(),
+        Task::Image(args) => image::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

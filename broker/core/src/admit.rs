@@ -36,14 +36,14 @@ pub enum Admission {
 }
 
 /// What has been admitted and is not durable yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Pending {
     queues: FxHashMap<QueueId, PendingQueue>,
     /// Messages of all queues.
     pub messages: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct PendingQueue {
     messages: u64,
     bytes: u64,

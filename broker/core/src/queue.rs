@@ -140,6 +140,12 @@ impl Queue {
         &self.schemas
     }
 
+    /// The position of the message that an idempotency key stands for, while the key is remembered.
+    #[must_use]
+    pub fn remembered(&self, key: &str) -> Option<Seq> {
+        self.dedup.get(key, 0).map(|remembered| remembered.seq)
+    }
+
     /// The position of the first message in the queue; `next_seq` when it is empty.
     #[must_use]
     pub fn first_seq(&self) -> Seq {

@@ -1,1 +1,74 @@
-//! Placeholder.
+//! The Rust client of the QWER-Q message queue.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), qwerq::Error> {
+//! use qwerq::{Client, ConsumeOptions, Message};
+//!
+//! let client = Client::connect("localhost:9876").await?;
+//! client.publish("orders.created", Message::new("hello")).await?;
+//!
+//! let mut orders = client.consume("orders.created", ConsumeOptions::new().group("billing")).await?;
+//! while let Some(delivery) = orders.next().await {
+//!     let delivery = delivery?;
+//!     println!("{}: {:?}", delivery.seq, delivery.payload);
+//!     delivery.ack()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A publish is encoded by its caller into a batch (`lane`), the connection's task writes what has collected (`session`) and comes back
+//! after a lost connection (`driver`). Deliveries hold leases (`ledger`) that are renewed for as long as they live. Generated code sits
+//! on [`Contract`], [`Queue`] and [`Service`].
+
+mod admin;
+mod arrival;
+mod backoff;
+mod bell;
+mod builder;
+mod call;
+mod client;
+mod contract;
+mod delivery;
+mod dial;
+mod driver;
+mod error;
+mod feed;
+mod fields;
+mod id;
+mod lane;
+mod ledger;
+mod lock;
+mod message;
+mod outcome;
+mod publish_frame;
+mod publisher;
+mod queue;
+mod request;
+mod service;
+mod session;
+mod shared;
+mod subscription;
+mod window;
+mod wire_time;
+
+pub use bytes::Bytes;
+pub use prost;
+pub use prost_types;
+pub use qwerq_proto as proto;
+pub use qwerq_proto::ErrorCode;
+
+pub use admin::{GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
+pub use builder::{ClientBuilder, Reconnect};
+pub use call::{Call, Replied, Responder, ServeOptions};
+pub use client::{Client, FetchOptions};
+pub use contract::{CallContract, Contract, ContractInfo};
+pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
+pub use dial::{Dial, Stream};
+pub use error::{ConnectError, DecodeError, Error, Refusal};
+pub use id::{MessageId, ParseIdError};
+pub use message::{Durability, Headers, Message, PublishOptions, Published};
+pub use publisher::{BatchReceipt, Publisher, Receipt};
+pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
+pub use service::{Service, TypedCall, TypedResponder};
+pub use subscription::{ConsumeOptions, StartAt, Subscription};

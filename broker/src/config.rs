@@ -1,0 +1,60 @@
+//! What a broker is started with. The command line fills it in; nothing in here reads flags, files or variables.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use qwerq_core::QueueOptions;
+use qwerq_core::options::SchemaMode;
+
+/// When an acknowledged message is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the publish is acknowledged.
+    Fsync,
+    /// Within an interval; a power loss costs at most that much.
+    Interval(Duration),
+    /// When the kernel writes it back; a killed process still loses nothing.
+    None,
+}
+
+/// Set-up of one broker.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address that all ports listen on.
+    pub bind: IpAddr,
+    /// Port of the binary protocol; 0: any free one.
+    pub port: u16,
+    /// Port of HTTP; 0: any free one.
+    pub http_port: u16,
+    /// Where everything durable lives.
+    pub data_dir: PathBuf,
+    /// Whether queues without a mode of their own accept messages without a contract.
+    pub schema_mode: SchemaMode,
+    /// How long a commit waits for company; zero: not at all.
+    pub batch_interval: Duration,
+    /// Closes every port to whoever does not present it.
+    pub auth_token: Option<String>,
+    /// When an acknowledged message is on the disk.
+    pub durability: Durability,
+    /// Whether a first publish or consume creates a queue.
+    pub auto_create: bool,
+    /// Host names that HTTP answers to besides addresses and localhost.
+    pub allowed_hosts: Vec<String>,
+    /// Origins that may use HTTP and WebSocket from a browser.
+    pub allowed_origins: Vec<String>,
+    /// Options of queues that are created without their own.
+    pub queue_defaults: QueueOptions,
+}
+
+/// Largest publish window of a connection, in requests.
+pub const PUBLISH_WINDOW_REQUESTS: u32 = 1_024;
+
+/// Largest publish window of a connection, in bytes.
+pub const PUBLISH_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+
+/// How often either side of a connection shows a sign of life; silence of twice that ends it.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// How long a new connection may take to say HELLO.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,0 +1,255 @@
+//! The HTTP port: probes, metrics and a page that says where to go.
+//!
+//! This module asks the broker through what [`HttpState`] holds and never touches journal, store or client sockets. Who may
+//! ask is decided in [`access`], once per group of routes; REST, WebSocket and dashboard join the guarded group.
+
+pub mod access;
+pub mod metrics;
+mod readiness;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+pub use access::Access;
+pub use metrics::{Metrics, QueueStats};
+pub use readiness::Readiness;
+
+type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;
+
+/// What the routes may see of the broker. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpState {
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    access: Arc<Access>,
+    queue_stats: Arc<dyn Fn() -> QueueStatsFuture + Send + Sync>,
+}
+
+impl HttpState {
+    /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
+    pub fn new<F, Fut>(metrics: Arc<Metrics>, readiness: Arc<Readiness>, access: Access, queue_stats: F) -> HttpState
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
+    {
+        HttpState { metrics, readiness, access: Arc::new(access), queue_stats: Arc::new(move || Box::pin(queue_stats())) }
+    }
+}
+
+/// Serves HTTP until `shutdown` completes; then answers what is in flight and returns. A client that stops in the middle of
+/// its request can hold up the return, so a caller that must end bounds the wait.
+///
+/// # Errors
+/// When the listener fails for good.
+pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
+}
+
+/// Three groups of routes, by who may ask: anyone; whoever has the token; and the rest, which browsers can be tricked into
+/// asking and which therefore look at the Host header too.
+fn router(state: HttpState) -> Router {
+    let probes = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
+    let scraped =
+        Router::new().route("/metrics", get(scrape)).route_layer(from_fn_with_state(Arc::clone(&state.access), access::require_token));
+    let guarded = Router::new()
+        .route("/", get(index))
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&state.access), access::require_token_or_host));
+    probes.merge(scraped).merge(guarded).with_state(state)
+}
+
+/// The process runs and answers.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The broker takes requests.
+async fn readyz(State(state): State<HttpState>) -> Response {
+    match state.readiness.refusal() {
+        None => "ready\n".into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+async fn scrape(State(state): State<HttpState>) -> Response {
+    let queues = (state.queue_stats)().await;
+    let text = state.metrics.render(&queues);
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+}
+
+async fn index() -> Response {
+    let page = Html(INDEX);
+    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
+}
+
+async fn not_found() -> Response {
+    (StatusCode::NOT_FOUND, "There is nothing here. See / for what there is.\n").into_response()
+}
+
+const INDEX: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>QWER-Q</title>\n<h1>QWER-Q ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<p>The typed message queue. Clients connect to the broker port; this port is for people and their tools.</p>\n",
+    "<ul>\n<li><a href=\"/metrics\">/metrics</a>: Prometheus metrics\n<li><a href=\"/healthz\">/healthz</a>: the process ",
+    "runs\n<li><a href=\"/readyz\">/readyz</a>: the broker takes requests\n</ul>\n",
+);
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::token::Token;
+
+    /// A served broker whose parts the test holds.
+    struct Served {
+        address: std::net::SocketAddr,
+        metrics: Arc<Metrics>,
+        readiness: Arc<Readiness>,
+        stop: oneshot::Sender<()>,
+        task: tokio::task::JoinHandle<std::io::Result<()>>,
+    }
+
+    async fn serve_with(access: Access, queues: Vec<QueueStats>) -> Served {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
+        let state = HttpState::new(Arc::clone(&metrics), Arc::clone(&readiness), access, move || {
+            let queues = queues.clone();
+            async move { queues }
+        });
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, state, async move {
+            let _ = stopped.await;
+        }));
+        Served { address, metrics, readiness, stop, task }
+    }
+
+    impl Served {
+        /// Sends a GET with these header lines and returns the status and the whole answer.
+        async fn get(&self, path: &str, headers: &str) -> (u16, String) {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            let status = answer.split(' ').nth(1).expect("a status line").parse().unwrap();
+            (status, answer)
+        }
+    }
+
+    const LOCAL: &str = "Host: localhost:9877\r\n";
+
+    #[tokio::test]
+    async fn readiness_is_503_until_ready_and_again_while_draining() {
+        let served = serve_with(Access::new(None, &[]), vec![]).await;
+        assert_eq!(served.get("/healthz", LOCAL).await.0, 200);
+        let (status, answer) = served.get("/readyz", LOCAL).await;
+        assert_eq!(status, 503);
+        assert!(answer.ends_with("starting\n"), "{answer}");
+        served.readiness.set_ready();
+        assert_eq!(served.get("/readyz", LOCAL).await.0, 200);
+        served.readiness.set_draining();
+        let (status, answer) = served.get("/readyz", LOCAL).await;
+        assert_eq!(status, 503);
+        assert!(answer.ends_with("draining\n"), "{answer}");
+        assert_eq!(served.get("/healthz", LOCAL).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn a_scrape_shows_counters_and_the_queues_of_that_moment() {
+        let orders = QueueStats { name: "orders".into(), depth: 7, in_flight: 2, ..QueueStats::default() };
+        let served = serve_with(Access::new(None, &[]), vec![orders]).await;
+        served.metrics.published.add(3);
+        let (status, answer) = served.get("/metrics", "Host: prometheus-target\r\n").await;
+        assert_eq!(status, 200);
+        for line in [
+            "content-type: text/plain; version=0.0.4; charset=utf-8\r\n",
+            "\nqwerq_messages_published_total 3\n",
+            "\nqwerq_messages_nacked_total 0\n",
+            "\nqwerq_queue_depth{queue=\"orders\"} 7\n",
+            "\nqwerq_in_flight_count 2\n",
+        ] {
+            assert!(answer.contains(line), "{line:?} in {answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_token_the_host_must_be_ours() {
+        let served = serve_with(Access::new(None, &["Queue.Example".to_owned()]), vec![]).await;
+        for (host, status) in [
+            ("Host: localhost\r\n", 200),
+            ("Host: LOCALHOST:9877\r\n", 200),
+            ("Host: 127.0.0.1:9877\r\n", 200),
+            ("Host: 10.1.2.3\r\n", 200),
+            ("Host: [::1]:9877\r\n", 200),
+            ("Host: queue.example:9877\r\n", 200),
+            ("Host: evil.example\r\n", 403),
+            ("Host: evil.example:9877\r\n", 403),
+            ("Host: localhost.evil.example\r\n", 403),
+            ("Host: 127.0.0.1.evil.example\r\n", 403),
+            ("Host: evil.example@localhost\r\n", 403),
+            ("Host: localhost\r\nHost: evil.example\r\n", 403),
+            ("Host: \r\n", 403),
+            ("", 403),
+            // Without a token to check, a token changes nothing.
+            ("Host: evil.example\r\nAuthorization: Bearer t\r\n", 403),
+        ] {
+            assert_eq!(served.get("/", host).await.0, status, "{host:?}");
+        }
+        let (status, answer) = served.get("/", "Host: evil.example\r\n").await;
+        assert_eq!(status, 403);
+        assert!(answer.contains("evil.example") && answer.contains("--allowed-hosts"), "{answer}");
+        for path in ["/healthz", "/metrics"] {
+            assert_eq!(served.get(path, "Host: evil.example\r\n").await.0, 200, "{path}");
+        }
+        assert_eq!(served.get("/nothing", LOCAL).await.0, 404);
+        assert_eq!(served.get("/nothing", "Host: evil.example\r\n").await.0, 403);
+        assert_eq!(served.get("http://evil.example/", LOCAL).await.0, 403);
+    }
+
+    #[tokio::test]
+    async fn a_token_closes_all_but_the_probes() {
+        let served = serve_with(Access::new(Some(Token::new("s3cret")), &[]), vec![]).await;
+        served.readiness.set_ready();
+        for (headers, status) in [
+            ("", 401),
+            ("Authorization: Bearer wrong\r\n", 401),
+            ("Authorization: Basic s3cret\r\n", 401),
+            ("Authorization: s3cret\r\n", 401),
+            ("Authorization: Bearer wrong\r\nAuthorization: Bearer s3cret\r\n", 401),
+            ("Authorization: Bearer s3cret\r\n", 200),
+            ("authorization: bearer s3cret\r\n", 200),
+        ] {
+            for path in ["/", "/metrics"] {
+                let headers = format!("Host: anything.example\r\n{headers}");
+                assert_eq!(served.get(path, &headers).await.0, status, "{path} {headers:?}");
+            }
+            for path in ["/healthz", "/readyz"] {
+                assert_eq!(served.get(path, &format!("{LOCAL}{headers}")).await.0, 200, "{path} {headers:?}");
+            }
+        }
+        assert_eq!(served.get("/nothing", LOCAL).await.0, 401);
+        let (_, answer) = served.get("/", LOCAL).await;
+        assert!(answer.contains("www-authenticate: Bearer\r\n"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn serve_returns_after_shutdown() {
+        let served = serve_with(Access::new(None, &[]), vec![]).await;
+        assert_eq!(served.get("/healthz", LOCAL).await.0, 200);
+        served.stop.send(()).expect("the server waits for it");
+        served.task.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,230 @@
+//! One connection: a task that reads frames and one that writes them. Protocol errors are answered once, then the connection closes;
+//! others never notice.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use prost::Message;
+use qwerq_core::SessionId;
+use qwerq_proto::{ErrorCode, Frame, FrameDecoder, FrameError, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, encode_frame, wire};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::config::{HEARTBEAT, HELLO_TIMEOUT};
+use crate::shard::{Command, Outbox, Window};
+
+use super::{Shared, hello, requests, stopped};
+
+/// How much is read at once.
+const READ_BYTES: usize = 128 << 10;
+
+/// How long clients may take to finish after GOAWAY.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves one client until either side ends it.
+pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
+    // Latency matters more than segments; both ends write whole batches anyway.
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "TCP_NODELAY is not available");
+    }
+    shared.metrics.connections.inc();
+    let (read, write) = socket.into_split();
+    converse(read, write, &shared, stop, &peer.to_string()).await;
+    shared.metrics.connections.dec();
+}
+
+/// Speaks the protocol over any byte stream.
+async fn converse(
+    mut read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin + Send + 'static,
+    shared: &Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    peer: &str,
+) {
+    let outbox = Arc::new(Outbox::default());
+    let writer = tokio::spawn(write_frames(write, Arc::clone(&outbox)));
+    let session = shared.new_session();
+    let mut buffer = BytesMut::new();
+    let refused;
+    match greet(&mut read, &mut buffer, shared, session).await {
+        Ok((request_id, client, ack)) => {
+            outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
+            outbox.wake();
+            let window = Arc::new(Window::default());
+            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
+            let mut reader = Reader { session, shared, outbox: &outbox, window, decoder: FrameDecoder::new(MAX_FRAME_BYTES) };
+            let end = reader.run(&mut read, buffer, stop).await;
+            if let Err(Ending::Protocol(error)) = &end {
+                tracing::debug!(%peer, code = error.name, message = error.message, "protocol error");
+                reader.say(error);
+            }
+            // The shard closes the outbox once it has answered all that came before.
+            shared.send(Command::Closed { session, graceful: end.is_ok() });
+            refused = matches!(end, Err(Ending::Protocol(_)));
+        }
+        Err(error) => {
+            if let Some(error) = error {
+                outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
+            }
+            outbox.close();
+            refused = true;
+        }
+    }
+    // The writer ends by itself: when the outbox is closed and drained, or when the socket is gone.
+    let _ = writer.await;
+    if refused {
+        linger(&mut read).await;
+    }
+}
+
+/// Reads what a refused peer still sends, for a moment: a socket that is closed with unread bytes takes the error back from the peer.
+async fn linger(read: &mut (impl AsyncRead + Unpin)) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let mut rest = read.take(1 << 20);
+    let mut nowhere = tokio::io::sink();
+    let drained = tokio::io::copy(&mut rest, &mut nowhere);
+    // Whatever becomes of it, the connection is over.
+    let _ = timeout(PATIENCE, drained).await;
+}
+
+/// Why a connection ends other than by the client's own closing.
+enum Ending {
+    Protocol(Box<wire::Error>),
+    Io,
+}
+
+/// Reads HELLO. `Err(None)`: the client went away.
+async fn greet(
+    read: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+    shared: &Shared,
+    session: SessionId,
+) -> Result<(Option<u32>, String, wire::HelloAck), Option<wire::Error>> {
+    let decoder = FrameDecoder::new(MAX_FRAME_BYTES_BEFORE_HELLO);
+    let first = async {
+        loop {
+            match decoder.decode(buffer) {
+                Ok(Some(frame)) => return Ok(frame),
+                Ok(None) => {}
+                Err(error) => return Err(Some(frame_error(&error))),
+            }
+            // A read of nothing is the end; so is an error, and neither can be answered.
+            if !matches!(read.read_buf(buffer).await, Ok(1..)) {
+                return Err(None);
+            }
+        }
+    };
+    let Ok(frame) = timeout(HELLO_TIMEOUT, first).await else {
+        return Err(Some(ErrorCode::HelloTimeout.with("no HELLO arrived within 5 s")));
+    };
+    let Frame { opcode, request_id, payload } = frame?;
+    if opcode != Opcode::Hello as u8 {
+        return Err(Some(ErrorCode::HelloRequired.with(format!("the first frame is HELLO (0x40), this one is {opcode:#04x}"))));
+    }
+    let hello = wire::Hello::decode(payload)
+        .map_err(|error| Some(ErrorCode::MalformedMessage.with(format!("HELLO does not decode as qwerq.v1.Hello: {error}"))))?;
+    let ack = hello::judge(shared, session, &hello).map_err(Some)?;
+    Ok((request_id, hello.client_name, ack))
+}
+
+/// The reading side of a connection that has said HELLO.
+struct Reader<'a> {
+    session: SessionId,
+    shared: &'a Arc<Shared>,
+    outbox: &'a Arc<Outbox>,
+    window: Arc<Window>,
+    decoder: FrameDecoder,
+}
+
+impl Reader<'_> {
+    async fn run(
+        &mut self,
+        read: &mut (impl AsyncRead + Unpin),
+        mut buffer: BytesMut,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<(), Ending> {
+        let mut draining = false;
+        let mut silence = HEARTBEAT * 2;
+        loop {
+            while let Some(frame) = self.decoder.decode(&mut buffer).map_err(|error| Ending::protocol(frame_error(&error)))? {
+                requests::handle(self.shared, self.session, &self.window, frame).await.map_err(Ending::protocol)?;
+            }
+            let missing = self.decoder.missing(&buffer);
+            buffer.reserve(missing.max(READ_BYTES));
+            let got = tokio::select! {
+                biased;
+                got = timeout(silence, read.read_buf(&mut buffer)) => got,
+                () = stopped(&mut stop), if !draining => {
+                    draining = true;
+                    silence = DRAIN;
+                    self.outbox.append(|out| {
+                        let goaway = wire::GoAway { reason: "the broker is shutting down".to_owned(), leader: String::new() };
+                        encode_frame(out, Opcode::GoAway, None, &goaway);
+                    });
+                    self.outbox.wake();
+                    continue;
+                }
+            };
+            match got {
+                Ok(Ok(0)) if buffer.is_empty() => return Ok(()),
+                Ok(Ok(1..)) => {}
+                Ok(_) => return Err(Ending::Io),
+                Err(_) if draining => return Ok(()),
+                Err(_) => {
+                    let text = format!("nothing was heard for {} s; send a heartbeat every {} s", silence.as_secs(), HEARTBEAT.as_secs());
+                    return Err(Ending::protocol(ErrorCode::HeartbeatLost.with(text)));
+                }
+            }
+        }
+    }
+
+    /// Says something about the connection behind all replies so far.
+    fn say(&self, error: &wire::Error) {
+        let mut frames = Vec::new();
+        encode_frame(&mut frames, Opcode::Error, None, error);
+        self.shared.send(Command::Reply { session: self.session, frames });
+    }
+}
+
+impl Ending {
+    fn protocol(error: wire::Error) -> Ending {
+        Ending::Protocol(Box::new(error))
+    }
+}
+
+fn frame_error(error: &FrameError) -> wire::Error {
+    let detailed = error.code().with(error.to_string());
+    match error {
+        FrameError::TooLarge { length, limit, .. } => detailed.detail("bytes", length).detail("limit", limit),
+        _ => detailed,
+    }
+}
+
+/// Writes what the outbox collects; says so when there is nothing to say.
+async fn write_frames(mut write: impl AsyncWrite + Unpin, outbox: Arc<Outbox>) {
+    /// A buffer that grew beyond this is not kept.
+    const KEEP_BYTES: usize = 1 << 20;
+    let mut heartbeat = Vec::new();
+    encode_frame(&mut heartbeat, Opcode::Heartbeat, None, &wire::Heartbeat {});
+    let mut spare = Vec::new();
+    loop {
+        let taken = timeout(HEARTBEAT, outbox.take(std::mem::take(&mut spare))).await;
+        let frames = match taken {
+            Ok(Some(frames)) => frames,
+            Ok(None) => break,
+            Err(_) => heartbeat.clone(),
+        };
+        if write.write_all(&frames).await.is_err() {
+            break;
+        }
+        if frames.capacity() <= KEEP_BYTES {
+            spare = frames;
+        }
+    }
+    // The peer learns from this that nothing more comes; if it is gone already, nobody minds.
+    let _ = write.shutdown().await;
+}

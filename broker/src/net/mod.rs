@@ -1,0 +1,95 @@
+//! Client sockets, and the only place that touches them: accept, HELLO, frames in, frames out.
+//!
+//! A connection decodes, authorises and validates; what remains becomes a command for the shard, in order. Replies come back through the
+//! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
+
+mod connection;
+mod hello;
+mod requests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use qwerq_core::SessionId;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config::Config;
+use crate::http::Metrics;
+use crate::policies::Policies;
+use crate::registry::Registry;
+use crate::shard::Command;
+use crate::token::Token;
+
+/// What every connection shares.
+#[derive(Debug)]
+pub struct Shared {
+    /// The broker's set-up.
+    pub config: Arc<Config>,
+    /// The secret, if there is one.
+    pub token: Option<Token>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Compiled contracts.
+    pub registry: Arc<Registry>,
+    /// Schema modes.
+    pub policies: Arc<Policies>,
+    /// The shard.
+    pub shard: Sender<Command>,
+    next_session: AtomicU64,
+}
+
+impl Shared {
+    /// What connections of a broker share.
+    #[must_use]
+    pub fn new(
+        config: Arc<Config>,
+        metrics: Arc<Metrics>,
+        registry: Arc<Registry>,
+        policies: Arc<Policies>,
+        shard: Sender<Command>,
+    ) -> Shared {
+        let token = config.auth_token.as_deref().map(Token::new);
+        Shared { config, token, metrics, registry, policies, shard, next_session: AtomicU64::new(1) }
+    }
+
+    fn new_session(&self) -> SessionId {
+        SessionId(self.next_session.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Hands a command to the shard. When the shard is gone the process is ending, and so is every connection.
+    fn send(&self, command: Command) {
+        let _ = self.shard.send(command);
+    }
+}
+
+/// Accepts connections until `stop` says so, then lets them end: each client hears GOAWAY and may finish what is in flight.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    let for_connections = stop.clone();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, peer)) => {
+                    connections.spawn(connection::serve(socket, peer, Arc::clone(&shared), for_connections.clone()));
+                }
+                Err(error) => {
+                    // Out of file descriptors, mostly; a connection that ends makes room.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::task::yield_now().await;
+                }
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = stopped(&mut stop) => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Completes when the broker stops. A sender that is gone means the same.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
+}

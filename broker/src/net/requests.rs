@@ -1,0 +1,154 @@
+//! From a frame to a command: decode the message that the opcode demands, judge payloads, hand it to the shard.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use qwerq_core::SessionId;
+use qwerq_proto::{ErrorCode, Frame, Opcode, encode_frame, wire};
+
+use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
+use crate::registry::{Contract, QueueContract};
+use crate::shard::{Asker, Command, PublishCommand, RegisterCommand, Window};
+
+use super::Shared;
+
+/// Most messages of one PUBLISH.
+const PUBLISH_ITEMS_MAX: usize = 65_536;
+
+/// Handles one frame.
+///
+/// # Errors
+/// The protocol error after which the connection closes. Everything else is answered as a reply.
+pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Window, frame: Frame) -> Result<(), wire::Error> {
+    let asker = Asker { session, request_id: frame.request_id };
+    let Some(opcode) = Opcode::from_u8(frame.opcode) else {
+        let text = format!("opcode {:#04x} is unknown to this broker", frame.opcode);
+        reply(shared, asker, Opcode::Error, &ErrorCode::Unsupported.with(text).detail("opcode", frame.opcode));
+        return Ok(());
+    };
+    let payload = frame.payload;
+    let command = match opcode {
+        Opcode::Publish => return publish(shared, asker, window, payload),
+        Opcode::Heartbeat => Command::Heartbeat(session),
+        Opcode::Ack | Opcode::Nack | Opcode::Release | Opcode::ExtendVisibility => Command::Settle(asker, opcode, decode(opcode, payload)?),
+        Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
+        Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
+        Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),
+        Opcode::QueueCreate => Command::QueueCreate(asker, Box::new(decode(opcode, payload)?)),
+        Opcode::QueueUpdate => Command::QueueUpdate(asker, Box::new(decode(opcode, payload)?)),
+        Opcode::QueueDelete => Command::QueueDelete(asker, decode::<wire::QueueName>(opcode, payload)?.name),
+        Opcode::QueueInfo => Command::QueueInfo(asker, decode::<wire::QueueName>(opcode, payload)?.name),
+        Opcode::QueuePurge => Command::QueuePurge(asker, decode::<wire::QueueName>(opcode, payload)?.name),
+        Opcode::QueueList => Command::QueueList(asker),
+        Opcode::GroupCreate => Command::GroupCreate(asker, decode(opcode, payload)?),
+        Opcode::GroupDelete => Command::GroupDelete(asker, decode(opcode, payload)?),
+        Opcode::SchemaRegister => {
+            let register = decode(opcode, payload)?;
+            return register_schema(shared, asker, register).await;
+        }
+        Opcode::SchemaGet => Command::SchemaGet(asker, decode(opcode, payload)?),
+        Opcode::SchemaList => Command::SchemaList(asker, decode(opcode, payload)?),
+        Opcode::Peek => Command::Peek(asker, decode(opcode, payload)?),
+        Opcode::Hello => return Err(ErrorCode::HelloRequired.with("HELLO is the first frame of a connection, and only the first")),
+        _ => {
+            let text = format!("{} is not something that this broker is asked", opcode.name());
+            reply(shared, asker, Opcode::Error, &ErrorCode::Unsupported.with(text).detail("opcode", opcode as u8));
+            return Ok(());
+        }
+    };
+    shared.send(command);
+    Ok(())
+}
+
+fn decode<M: Message + Default>(opcode: Opcode, payload: Bytes) -> Result<M, wire::Error> {
+    M::decode(payload).map_err(|error| {
+        ErrorCode::MalformedMessage
+            .with(format!("the payload of {} does not decode: {error}", opcode.name()))
+            .detail("opcode", opcode.name())
+    })
+}
+
+/// Answers by way of the shard, so that the reply keeps its place.
+fn reply(shared: &Shared, asker: Asker, opcode: Opcode, message: &impl Message) {
+    let mut frames = Vec::new();
+    encode_frame(&mut frames, opcode, asker.request_id, message);
+    shared.send(Command::Reply { session: asker.session, frames });
+}
+
+fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Result<(), wire::Error> {
+    let window_bytes = payload.len() as u64;
+    let publish: wire::Publish = decode(Opcode::Publish, payload)?;
+    if publish.items.len() > PUBLISH_ITEMS_MAX {
+        let text = format!("{} items, at most {PUBLISH_ITEMS_MAX} fit one PUBLISH", publish.items.len());
+        reply(shared, asker, Opcode::Error, &ErrorCode::InvalidArgument.with(text));
+        return Ok(());
+    }
+    if !window.enter(window_bytes, PUBLISH_WINDOW_REQUESTS, u64::from(PUBLISH_WINDOW_BYTES)) {
+        let text =
+            format!("more than {PUBLISH_WINDOW_REQUESTS} requests or {PUBLISH_WINDOW_BYTES} bytes are unanswered; wait for PUBLISH_ACKs");
+        reply(shared, asker, Opcode::Error, &ErrorCode::Overloaded.with(text).retry_after_ms(10));
+        return Ok(());
+    }
+    let mut command = PublishCommand { asker, publish, window_bytes, schema_version: 0, contract_unknown: false, violations: Vec::new() };
+    if let Some(contract) = shared.registry.get(&command.publish.queue)
+        && let Err(error) = judge(shared, &contract, &mut command)
+    {
+        let items = 0..command.publish.items.len();
+        command.violations = items.map(|at| (at, error.clone())).collect();
+    }
+    shared.send(Command::Publish(Box::new(command)));
+    Ok(())
+}
+
+/// Validates payloads against the version that the publisher declares, or the active one.
+fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand) -> Result<(), wire::Error> {
+    let queue = &command.publish.queue;
+    let unknown = shared.policies.unknown(queue);
+    let declared = &command.publish.contract;
+    let version = match contract.by_fingerprint(declared) {
+        Some(version) => Some(version),
+        None => {
+            command.contract_unknown = !declared.is_empty();
+            if command.contract_unknown && unknown == crate::registry::Unknown::Refuse {
+                return Err(ErrorCode::ContractUnknown
+                    .with(format!(
+                        "queue `{queue}` does not know the contract that the publisher was generated from; register it: \
+                         qwer-q schema register -q {queue} -p FILE -m TYPE"
+                    ))
+                    .detail("queue", queue));
+            }
+            contract.active()
+        }
+    };
+    let Some(version) = version else { return Ok(()) };
+    command.schema_version = version.version;
+    for (at, item) in command.publish.items.iter().enumerate() {
+        if let Err(violation) = version.contract.validate(&item.payload, unknown) {
+            command.violations.push((at, violation.to_error(version.version)));
+        }
+    }
+    Ok(())
+}
+
+async fn register_schema(shared: &Arc<Shared>, asker: Asker, register: wire::SchemaRegister) -> Result<(), wire::Error> {
+    let wire::SchemaRegister { queue, descriptor_set, message_type, reply_type, sources, dry_run, .. } = register;
+    let compile = move || {
+        let reply_type = Some(reply_type.as_str()).filter(|name| !name.is_empty());
+        Contract::compile(&descriptor_set, &message_type, reply_type)
+    };
+    // Large closures take a while; other connections go on meanwhile.
+    let compiled = tokio::task::spawn_blocking(compile).await;
+    match compiled {
+        Ok(Ok(contract)) => {
+            let contract = Arc::new(contract);
+            shared.send(Command::Register(Box::new(RegisterCommand { asker, queue, contract, sources, dry_run })));
+        }
+        Ok(Err(error)) => reply(shared, asker, Opcode::Error, &error.code().with(error.to_string())),
+        Err(panic) => {
+            tracing::error!(%panic, "a descriptor set made the compiler panic");
+            reply(shared, asker, Opcode::Error, &ErrorCode::SchemaInvalid.with("the descriptor set cannot be compiled"));
+        }
+    }
+    Ok(())
+}

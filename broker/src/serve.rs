@@ -1,0 +1,162 @@
+//! `serve`: puts the parts together, runs until told to stop, takes them apart in order.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+
+use crate::config::Config;
+use crate::http::{Access, HttpState, Metrics, Readiness};
+use crate::policies::Policies;
+use crate::registry::Registry;
+use crate::shard::{Command, Fault, Shard, StartError, Stats};
+use crate::token::Token;
+use crate::{http, net};
+
+/// How long HTTP requests may go on after a stop.
+const HTTP_DRAIN: Duration = Duration::from_secs(2);
+
+/// Why the broker does not run, or stopped running.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A port cannot be had.
+    #[error("cannot listen on {address}; is another broker running? Choose another port with {flag}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The flag that changes it.
+        flag: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// What is in the data directory cannot be used.
+    #[error("cannot start on the data directory {}", directory.display())]
+    Start {
+        /// The directory.
+        directory: std::path::PathBuf,
+        /// The reason.
+        source: Box<StartError>,
+    },
+    /// The broker had to stop; nothing unacknowledged was acknowledged.
+    #[error("the broker had to stop")]
+    Fault(#[source] Box<Fault>),
+    /// The system refused a thread, or a task died.
+    #[error("the broker lost its {what}")]
+    Lost {
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+/// Where a running broker listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// The binary protocol.
+    pub broker: SocketAddr,
+    /// HTTP.
+    pub http: SocketAddr,
+}
+
+/// Runs a broker until `stop` completes, then drains it.
+///
+/// # Errors
+/// [`ServeError`]; the process should exit non-zero.
+pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    let config = Arc::new(config);
+    let metrics = Arc::new(Metrics::new());
+    let readiness = Arc::new(Readiness::new());
+    let registry = Arc::new(Registry::new());
+    let policies = Arc::new(Policies::new(config.schema_mode));
+    // Both ports are taken before recovery, so that a second broker fails at once; they answer when it is done.
+    let broker_listener = listen(SocketAddr::new(config.bind, config.port), "--port").await?;
+    let http_listener = listen(SocketAddr::new(config.bind, config.http_port), "--metrics-port").await?;
+    let addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)? };
+
+    let started = {
+        let (config, metrics, registry, policies) =
+            (Arc::clone(&config), Arc::clone(&metrics), Arc::clone(&registry), Arc::clone(&policies));
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies)).await
+    };
+    let (shard, commands) = started
+        .map_err(|_| ServeError::Lost { what: "starting thread" })?
+        .map_err(|source| ServeError::Start { directory: config.data_dir.clone(), source: Box::new(source) })?;
+    let (ended, shard_ended) = oneshot::channel();
+    let run = move || {
+        // Nobody listens any more only when the process is ending anyway.
+        let _ = ended.send(shard.run());
+    };
+    let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
+    let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
+
+    let (stop_sender, stop_receiver) = watch::channel(false);
+    let shared = net::Shared::new(Arc::clone(&config), Arc::clone(&metrics), registry, policies, commands.clone());
+    let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver.clone()));
+    let web = tokio::spawn(serve_http(http_listener, &config, metrics, Arc::clone(&readiness), commands.clone(), stop_receiver));
+    readiness.set_ready();
+    on_ready(addresses);
+
+    let mut shard_ended = std::pin::pin!(shard_ended);
+    tokio::select! {
+        outcome = &mut shard_ended => return Err(failed(outcome)),
+        () = stop => {}
+    }
+    tracing::info!("stopping: no new connections; what is in flight is finished");
+    readiness.set_draining();
+    stop_sender.send_replace(true);
+    tokio::select! {
+        outcome = &mut shard_ended => return Err(failed(outcome)),
+        _ = connections => {}
+    }
+    // The shard holds a sender itself, so this arrives.
+    let _ = commands.send(Command::Stop);
+    let outcome = shard_ended.await;
+    let _ = thread.join();
+    let _ = tokio::time::timeout(HTTP_DRAIN, web).await;
+    match outcome {
+        Ok(Ok(())) => Ok(()),
+        other => Err(failed(other)),
+    }
+}
+
+fn failed(outcome: Result<Result<(), Fault>, oneshot::error::RecvError>) -> ServeError {
+    match outcome {
+        Ok(Err(fault)) => ServeError::Fault(Box::new(fault)),
+        Ok(Ok(())) | Err(_) => ServeError::Lost { what: "shard thread" },
+    }
+}
+
+async fn listen(address: SocketAddr, flag: &'static str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, flag, source })
+}
+
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, ServeError> {
+    listener.local_addr().map_err(|_| ServeError::Lost { what: "listening socket" })
+}
+
+fn serve_http(
+    listener: TcpListener,
+    config: &Config,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    commands: std::sync::mpsc::Sender<Command>,
+    mut stop: watch::Receiver<bool>,
+) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
+    let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts);
+    let stats = move || {
+        let (reply, answer) = oneshot::channel();
+        // A shard that is gone has no queues; the process is ending.
+        let _ = commands.send(Command::Stats(reply));
+        async move { answer.await.unwrap_or_else(|_| Stats::default()).queues }
+    };
+    let state = HttpState::new(metrics, readiness, access, stats);
+    async move {
+        http::serve(listener, state, async move {
+            // A closed channel means the same as a stop.
+            let _ = stop.wait_for(|stop| *stop).await;
+        })
+        .await
+    }
+}

@@ -1,0 +1,212 @@
+//! When checkpoints happen, and what waits for them. A generation ends at 64 MiB of journal, or after some seconds without that.
+//!
+//! One checkpoint runs at a time. When the next generation fills before it ends, publishes wait; acks do not.
+
+use std::time::{Duration, Instant};
+
+use qwerq_core::SessionId;
+
+use crate::config::Durability;
+use crate::files::{DiskFiles, Files};
+use crate::journal::{self, Synced};
+use crate::store::{self, Applied, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun, RowChange};
+
+use super::command::Command;
+use super::{Fault, Shard};
+
+/// Journal bytes of a generation.
+const GENERATION_BYTES: usize = 64 << 20;
+
+/// How long a generation that does not fill goes on.
+const GENERATION_AGE: Duration = Duration::from_secs(10);
+
+/// How often the disk is asked for its free space.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) struct Checkpoints {
+    checkpointer: Checkpointer,
+    /// Journal bytes since the last freeze.
+    bytes: usize,
+    since: Instant,
+    running: bool,
+    last_room: Instant,
+}
+
+impl Checkpoints {
+    pub(super) fn new(checkpointer: Checkpointer, bytes: usize) -> Checkpoints {
+        let now = Instant::now();
+        Checkpoints { checkpointer, bytes, since: now, running: false, last_room: now }
+    }
+
+    pub(super) fn grew(&mut self, bytes: usize) {
+        if self.bytes == 0 {
+            self.since = Instant::now();
+        }
+        self.bytes += bytes;
+    }
+
+    /// How long until the next checkpoint should begin, if nothing more is written.
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        (self.bytes > 0 && !self.running).then(|| GENERATION_AGE.saturating_sub(self.since.elapsed()))
+    }
+
+    fn is_due(&self) -> bool {
+        !self.running && self.bytes > 0 && (self.bytes >= GENERATION_BYTES || self.since.elapsed() >= GENERATION_AGE)
+    }
+
+    /// The next generation is full while the last one is still being written.
+    fn is_behind(&self) -> bool {
+        self.running && self.bytes >= GENERATION_BYTES
+    }
+}
+
+impl Shard {
+    /// Whether a command must wait for the checkpoint: publishes do, and so does what their connection sent after one.
+    pub(super) fn must_hold(&mut self, command: &Command) -> bool {
+        let Some(session) = in_order_session(command) else { return false };
+        let behind = self.checkpoints.is_behind() && matches!(command, Command::Publish(_));
+        let Some(session) = self.sessions.get_mut(&session) else { return false };
+        let hold = behind || session.held > 0;
+        session.held += u32::from(hold);
+        hold
+    }
+
+    /// Spares, interval syncs, checkpoints.
+    pub(super) fn maintain(&mut self) -> Result<(), Fault> {
+        if let Some(job) = self.log.journal().wants_spare() {
+            let back = self.back.clone();
+            self.helper("spare segment", move || drop(back.send(Command::Spare(job.run()))))?;
+        }
+        if let Durability::Interval(interval) = self.config.durability
+            && !self.syncing
+            && self.last_sync.elapsed() >= interval
+        {
+            self.last_sync = Instant::now();
+            self.sync_then(None)?;
+        }
+        if self.checkpoints.is_due() {
+            self.begin_checkpoint()?;
+        }
+        if self.checkpoints.last_room.elapsed() >= ROOM_INTERVAL {
+            self.checkpoints.last_room = Instant::now();
+            let low = self.store.room()?.is_low();
+            if low != self.storage_full {
+                tracing::warn!(low, "the space for messages has changed; publishes are refused while it is low");
+            }
+            self.storage_full = low;
+        }
+        Ok(())
+    }
+
+    fn begin_checkpoint(&mut self) -> Result<(), Fault> {
+        let changes = self.state.take_changes();
+        let last = self.log.journal().last();
+        let checkpoint = Checkpoint {
+            rows: changes.rows.into_iter().map(row_change).collect(),
+            messages: self.payloads.locations.freeze(),
+            removed: changes
+                .removed
+                .into_iter()
+                .map(|(queue, numbers)| RemovedRun { queue: queue.0, space: MessageKey::LIVE, numbers })
+                .collect(),
+            dropped_queues: changes.dropped.into_iter().map(|queue| queue.0).collect(),
+            applied: Applied { term: last.term, index: last.index, crc: last.crc },
+        };
+        self.checkpoints.bytes = 0;
+        self.checkpoints.running = true;
+        // The store must never be ahead of what is synced in the journal.
+        self.sync_then(Some(Box::new(checkpoint)))
+    }
+
+    /// Syncs the journal on a thread of its own, unless it is synced; then the checkpoint goes on.
+    fn sync_then(&mut self, checkpoint: Option<Box<Checkpoint>>) -> Result<(), Fault> {
+        let Some(job) = self.log.journal().sync_job() else {
+            if let Some(checkpoint) = checkpoint {
+                self.submit(*checkpoint);
+            }
+            return Ok(());
+        };
+        self.syncing = true;
+        let back = self.back.clone();
+        self.helper("journal sync", move || drop(back.send(Command::Synced(job.run(), checkpoint))))
+    }
+
+    pub(super) fn synced(&mut self, synced: Synced, checkpoint: Option<Box<Checkpoint>>) {
+        self.syncing = false;
+        self.log.journal().note_synced(synced);
+        if let Some(checkpoint) = checkpoint {
+            self.submit(*checkpoint);
+        }
+    }
+
+    fn submit(&mut self, checkpoint: Checkpoint) {
+        let back = self.back.clone();
+        let done = Box::new(move |outcome| drop(back.send(Command::Checkpointed(outcome))));
+        if self.checkpoints.checkpointer.submit(checkpoint, done).is_err() {
+            unreachable!("one checkpoint runs at a time");
+        }
+    }
+
+    pub(super) fn checkpointed(&mut self, done: Checkpointed) -> Result<(), Fault> {
+        tracing::debug!(messages = done.messages, bytes = done.bytes, commits = done.commits, ?done.duration, "checkpoint");
+        self.checkpoints.running = false;
+        self.payloads.locations.thaw();
+        self.log.journal().recycle_through(done.applied.index);
+        for command in std::mem::take(&mut self.held) {
+            if let Some(session) = in_order_session(&command).and_then(|session| self.sessions.get_mut(&session)) {
+                session.held -= 1;
+            }
+            self.handle(command)?;
+        }
+        Ok(())
+    }
+
+    fn helper(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        spawned.map(drop).map_err(|source| Fault::Io { action: format!("starting the thread `{name}`"), source })
+    }
+}
+
+/// The connection of a publish, or of a request whose reply must keep its place behind the replies of earlier publishes.
+fn in_order_session(command: &Command) -> Option<SessionId> {
+    match command {
+        Command::Publish(command) => Some(command.asker.session),
+        Command::Reply { session, .. } => Some(*session),
+        Command::Consume(asker, _)
+        | Command::QueueCreate(asker, _)
+        | Command::QueueUpdate(asker, _)
+        | Command::QueueDelete(asker, _)
+        | Command::QueueInfo(asker, _)
+        | Command::QueuePurge(asker, _)
+        | Command::QueueList(asker)
+        | Command::GroupCreate(asker, _)
+        | Command::GroupDelete(asker, _)
+        | Command::SchemaGet(asker, _)
+        | Command::SchemaList(asker, _)
+        | Command::Peek(asker, _)
+            if asker.request_id.is_none() =>
+        {
+            Some(asker.session)
+        }
+        _ => None,
+    }
+}
+
+fn row_change(change: qwerq_core::RowChange) -> RowChange {
+    match change {
+        qwerq_core::RowChange::Put { key, value } => RowChange::Put { key, value },
+        qwerq_core::RowChange::Delete { key } => RowChange::Delete { key },
+        qwerq_core::RowChange::DeletePrefix { prefix } => RowChange::DeletePrefix { prefix },
+    }
+}
+
+/// The journal as the store reads payloads from it.
+pub(super) struct JournalPayloads(pub(super) journal::Reader<<DiskFiles as Files>::File>);
+
+impl store::Payloads for JournalPayloads {
+    fn read(&self, location: store::Location, out: &mut Vec<u8>) -> std::io::Result<()> {
+        out.resize(location.len as usize, 0);
+        let position = journal::Position { segment: location.segment, offset: location.offset };
+        self.0.read_into(position, out).map_err(std::io::Error::other)
+    }
+}

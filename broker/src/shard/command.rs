@@ -1,0 +1,167 @@
+//! What connections and HTTP ask of a shard. Commands of one connection are handled in the order in which it sent them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use qwerq_core::SessionId;
+use qwerq_proto::{Opcode, wire};
+use tokio::sync::oneshot;
+
+use crate::files::{DiskFiles, Files};
+use crate::http::QueueStats;
+use crate::journal::{JournalError, Spare, Synced};
+use crate::registry::Contract;
+use crate::store::{Checkpoint, Checkpointed, StoreError};
+
+use super::outbox::Outbox;
+
+/// Who asked, and how to answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker {
+    /// The connection.
+    pub session: SessionId,
+    /// The request id of a correlated request.
+    pub request_id: Option<u32>,
+}
+
+/// How much a connection has published and not heard of yet.
+#[derive(Debug, Default)]
+pub struct Window {
+    requests: AtomicU32,
+    bytes: AtomicU64,
+}
+
+impl Window {
+    /// Takes room for a publish; says no when the window is full. A single publish always fits.
+    pub fn enter(&self, bytes: u64, requests_max: u32, bytes_max: u64) -> bool {
+        let requests = self.requests.fetch_add(1, Ordering::AcqRel);
+        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits = requests == 0 || (requests < requests_max && before + bytes <= bytes_max);
+        if !fits {
+            self.leave(bytes);
+        }
+        fits
+    }
+
+    /// Gives the room back: the publish is answered.
+    pub fn leave(&self, bytes: u64) {
+        self.requests.fetch_sub(1, Ordering::AcqRel);
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// A publish whose payloads were judged by the connection that brought it.
+#[derive(Debug)]
+pub struct PublishCommand {
+    /// Who asked.
+    pub asker: Asker,
+    /// The request.
+    pub publish: wire::Publish,
+    /// Bytes that it takes in the window.
+    pub window_bytes: u64,
+    /// Version of the contract that the payloads keep; 0: the queue had none.
+    pub schema_version: u32,
+    /// The publisher's fingerprint is unknown; the active version judged.
+    pub contract_unknown: bool,
+    /// Items that break the contract, by position.
+    pub violations: Vec<(usize, wire::Error)>,
+}
+
+/// A contract that was compiled and wants to become a queue's.
+#[derive(Debug)]
+pub struct RegisterCommand {
+    /// Who asked.
+    pub asker: Asker,
+    /// The queue.
+    pub queue: String,
+    /// The compiled contract.
+    pub contract: Arc<Contract>,
+    /// Source files, when given.
+    pub sources: Vec<wire::SourceFile>,
+    /// Only judge.
+    pub dry_run: bool,
+}
+
+/// What a shard is asked to do.
+pub enum Command {
+    /// A connection has said HELLO.
+    Opened {
+        /// The connection.
+        session: SessionId,
+        /// Where its frames go.
+        outbox: Arc<Outbox>,
+        /// Its publish window.
+        window: Arc<Window>,
+        /// What the client calls itself.
+        client: String,
+    },
+    /// A connection is gone.
+    Closed {
+        /// The connection.
+        session: SessionId,
+        /// It ended in order, so nothing counts as an attempt.
+        graceful: bool,
+    },
+    /// A sign of life.
+    Heartbeat(SessionId),
+    /// A frame that the connection has made itself and that must keep its place among the replies.
+    Reply {
+        /// The connection.
+        session: SessionId,
+        /// Whole frames.
+        frames: Vec<u8>,
+    },
+    /// PUBLISH.
+    Publish(Box<PublishCommand>),
+    /// CONSUME.
+    Consume(Asker, Box<wire::Consume>),
+    /// CREDIT.
+    Credit(SessionId, wire::Credit),
+    /// UNSUBSCRIBE.
+    Unsubscribe(Asker, wire::Unsubscribe),
+    /// ACK, NACK, RELEASE or EXTEND_VISIBILITY.
+    Settle(Asker, Opcode, wire::Settle),
+    /// QUEUE_CREATE.
+    QueueCreate(Asker, Box<wire::QueueCreate>),
+    /// QUEUE_UPDATE.
+    QueueUpdate(Asker, Box<wire::QueueUpdate>),
+    /// QUEUE_DELETE.
+    QueueDelete(Asker, String),
+    /// QUEUE_INFO.
+    QueueInfo(Asker, String),
+    /// QUEUE_PURGE.
+    QueuePurge(Asker, String),
+    /// QUEUE_LIST.
+    QueueList(Asker),
+    /// GROUP_CREATE.
+    GroupCreate(Asker, wire::GroupRequest),
+    /// GROUP_DELETE.
+    GroupDelete(Asker, wire::GroupRequest),
+    /// SCHEMA_REGISTER, compiled.
+    Register(Box<RegisterCommand>),
+    /// SCHEMA_GET.
+    SchemaGet(Asker, wire::SchemaGet),
+    /// SCHEMA_LIST.
+    SchemaList(Asker, wire::SchemaList),
+    /// PEEK.
+    Peek(Asker, wire::Peek),
+    /// The metrics page wants to know the queues.
+    Stats(oneshot::Sender<Stats>),
+    /// A spare segment was written.
+    Spare(Result<Spare<<DiskFiles as Files>::File>, JournalError>),
+    /// What was appended so far is on the disk; then the checkpoint may be written.
+    Synced(Result<Synced, JournalError>, Option<Box<Checkpoint>>),
+    /// A checkpoint has ended.
+    Checkpointed(Result<Checkpointed, StoreError>),
+    /// Commit what there is and end.
+    Stop,
+}
+
+/// What the metrics page shows of a shard.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Every queue.
+    pub queues: Vec<QueueStats>,
+    /// Leased messages.
+    pub in_flight: u64,
+}

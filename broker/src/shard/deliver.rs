@@ -1,0 +1,171 @@
+//! Deliveries: what dispatch hands out becomes MESSAGE frames. A stored message is copied into the frame as it is.
+
+use qwerq_core::stored::{field_bytes, field_varint, varint, varint_len};
+use qwerq_core::{Delivery, SubscriptionKey};
+use qwerq_proto::{LEASE_ID_BYTES, Opcode, encode_payload_frame, wire};
+use rustc_hash::FxHashMap;
+
+use super::command::Asker;
+use super::{Fault, Shard, reply};
+
+/// Messages that one turn delivers at most.
+const DELIVERIES_PER_TURN: usize = 4_096;
+
+/// Bytes after which a MESSAGE frame is sent and the next one begun.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// The MESSAGE frames that a turn collects, one for each subscription.
+#[derive(Default)]
+pub(super) struct DeliverFrames {
+    frames: FxHashMap<SubscriptionKey, Vec<u8>>,
+    order: Vec<SubscriptionKey>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Shard {
+    /// Delivers what can go; says whether there may be more.
+    pub(super) fn deliver(&mut self) -> Result<bool, Fault> {
+        let now = self.clock.now();
+        let mut delivered = 0;
+        while delivered < DELIVERIES_PER_TURN {
+            let Some(delivery) = self.dispatch.next_delivery(&self.state, now) else { break };
+            delivered += 1;
+            self.put_delivery(&delivery)?;
+        }
+        self.metrics.consumed.add(delivered as u64);
+        let order = std::mem::take(&mut self.frames.order);
+        for key in &order {
+            if let Some(frame) = self.frames.frames.remove(key) {
+                self.send_frame(*key, frame);
+            }
+        }
+        self.frames.order = order;
+        self.frames.order.clear();
+        Ok(delivered == DELIVERIES_PER_TURN)
+    }
+
+    fn put_delivery(&mut self, delivery: &Delivery) -> Result<(), Fault> {
+        let key = delivery.subscription;
+        let frames = &mut self.frames;
+        let frame = frames.frames.entry(key).or_insert_with(|| {
+            frames.order.push(key);
+            let mut frame = frames.spare.pop().unwrap_or_default();
+            begin_frame(&mut frame, key);
+            frame
+        });
+        self.payloads.with(delivery.queue, delivery.seq, |stored| put_delivered(frame, delivery, stored))?;
+        if frame.len() >= FRAME_BYTES {
+            let frame = std::mem::take(frame);
+            self.send_frame(key, frame);
+            let mut next = self.frames.spare.pop().unwrap_or_default();
+            begin_frame(&mut next, key);
+            self.frames.frames.insert(key, next);
+        }
+        Ok(())
+    }
+
+    fn send_frame(&mut self, key: SubscriptionKey, mut frame: Vec<u8>) {
+        // A frame that was just begun names the subscription only.
+        if frame.len() > 1 + varint_len(u64::from(key.number)) {
+            self.send(key.session, |out| encode_payload_frame(out, Opcode::Message, None, &frame));
+        }
+        frame.clear();
+        self.frames.spare.push(frame);
+    }
+
+    pub(super) fn peek(&mut self, asker: Asker, peek: &wire::Peek) -> Result<(), Fault> {
+        const PEEK_MAX: u32 = 1_000;
+        const PEEK_BYTES: usize = 8 << 20;
+        let (id, mut seqs) = match self.queue_of(&peek.queue) {
+            Ok(queue) => {
+                let messages = queue.messages();
+                let first = messages.next_at(peek.from_seq);
+                let max = usize::try_from(peek.max.clamp(1, PEEK_MAX)).expect("1,000 fits");
+                let seqs: Vec<_> = std::iter::successors(first, |seq| messages.next_at(seq + 1)).take(max).collect();
+                (queue.id, seqs.into_iter())
+            }
+            Err(error) => {
+                self.replies.push(reply::error(asker, &error));
+                return Ok(());
+            }
+        };
+        let mut fetched = Vec::new();
+        while fetched.len() < PEEK_BYTES
+            && let Some(seq) = seqs.next()
+        {
+            self.payloads.with(id, seq, |stored| {
+                let seq_len = 1 + varint_len(seq);
+                fetched.push(1 << 3 | 2);
+                varint(&mut fetched, (seq_len + stored.len()) as u64);
+                field_varint(&mut fetched, 2, seq);
+                fetched.extend_from_slice(stored);
+            })?;
+        }
+        let mut bytes = Vec::with_capacity(fetched.len() + 16);
+        encode_payload_frame(&mut bytes, Opcode::Fetched, asker.request_id, &fetched);
+        self.replies.push(reply::Reply::Frames { session: asker.session, bytes });
+        Ok(())
+    }
+}
+
+fn begin_frame(frame: &mut Vec<u8>, key: SubscriptionKey) {
+    frame.clear();
+    field_varint(frame, 1, u64::from(key.number));
+}
+
+/// Appends one `Delivered` as field 2 of `Deliver`: the delivery's own fields, then the stored message.
+fn put_delivered(frame: &mut Vec<u8>, delivery: &Delivery, stored: &[u8]) {
+    let own =
+        2 + LEASE_ID_BYTES + 1 + varint_len(delivery.seq) + 1 + varint_len(u64::from(delivery.attempt)) + 1 + varint_len(delivery.lease_ms);
+    frame.push(2 << 3 | 2);
+    varint(frame, (own + stored.len()) as u64);
+    field_bytes(frame, 1, &delivery.lease_id.to_bytes());
+    field_varint(frame, 2, delivery.seq);
+    field_varint(frame, 3, u64::from(delivery.attempt));
+    field_varint(frame, 5, delivery.lease_ms);
+    frame.extend_from_slice(stored);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+    use qwerq_core::stored::Content;
+    use qwerq_core::{LeaseId, MessageId, QueueId, SessionId};
+
+    #[test]
+    fn a_delivery_written_by_hand_is_what_prost_reads() {
+        let key = SubscriptionKey { session: SessionId(1), number: 300 };
+        let lease_id = LeaseId { epoch: 1, counter: 2, secret: 3 };
+        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, lease_ms: 30_000 };
+        let content = Content {
+            id: MessageId([9; 16]),
+            published_at: 1_700_000_000_000,
+            schema_version: 3,
+            headers: [("a", "1"), ("empty", "")].into_iter(),
+            ordering_key: "k",
+            payload: b"payload",
+        };
+        let (mut stored, mut frame) = (Vec::new(), Vec::new());
+        content.encode(&mut stored);
+        begin_frame(&mut frame, key);
+        put_delivered(&mut frame, &delivery, &stored);
+        put_delivered(&mut frame, &delivery, &stored);
+        let deliver = wire::Deliver::decode(frame.as_slice()).unwrap();
+        let header = |name: &str, value: &str| wire::Header { name: name.to_owned(), value: value.to_owned() };
+        let expected = wire::Delivered {
+            lease_id: lease_id.to_bytes().to_vec().into(),
+            seq: 0,
+            attempt: 2,
+            skipped: 0,
+            lease_ms: 30_000,
+            id: vec![9; 16].into(),
+            published_at_ms: 1_700_000_000_000,
+            schema_version: 3,
+            headers: vec![header("a", "1"), header("empty", "")],
+            ordering_key: "k".to_owned(),
+            payload: "payload".into(),
+        };
+        assert_eq!(deliver, wire::Deliver { subscription: 300, messages: vec![expected.clone(), expected] });
+    }
+}

@@ -1,0 +1,385 @@
+//! A shard: one state, one dispatch, one journal, one store, and the thread that owns them.
+//!
+//! The thread works in turns: take what has arrived, admit it into a batch, commit the batch with one sync, apply it, answer, deliver.
+//! While it waits for the disk, connections collect the next batch; that is the whole of group commit. Nothing leaves the shard before
+//! the commit of what it depends on. It never touches a socket: frames go into outboxes. Read on in `turn` below, then `publish.rs`.
+
+mod checkpoint;
+mod clock;
+mod command;
+mod consume;
+mod deliver;
+mod fault;
+mod log;
+mod outbox;
+mod payloads;
+mod publish;
+mod queues;
+mod reply;
+mod schemas;
+mod start;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use qwerq_core::{Applied, Body, Dispatch, Pending, SessionId, State};
+use qwerq_proto::wire;
+use rustc_hash::FxHashMap;
+
+use crate::config::{Config, Durability};
+use crate::http::Metrics;
+use crate::policies::Policies;
+use crate::registry::Registry;
+use crate::store::{Location, Store};
+
+use checkpoint::Checkpoints;
+use clock::Clock;
+pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
+use deliver::DeliverFrames;
+pub use fault::Fault;
+use log::{Committed, Log};
+pub use outbox::Outbox;
+use payloads::{Locations, Payloads};
+use reply::{ItemReply, PublishReply, Reply};
+pub use start::StartError;
+
+/// Commands taken in one turn at most, so that replies and deliveries are not put off for long.
+const COMMANDS_PER_TURN: usize = 4_096;
+
+/// Bytes of a batch after which a turn takes no more commands.
+const BATCH_BYTES_SOFT_MAX: usize = 4 << 20;
+
+/// A connection as the shard sees it.
+struct Session {
+    outbox: Arc<Outbox>,
+    window: Arc<Window>,
+    client: String,
+    /// Something was appended this turn.
+    touched: bool,
+    /// Commands that wait, in order, for a checkpoint to make room.
+    held: u32,
+}
+
+/// One shard.
+pub struct Shard {
+    config: Arc<Config>,
+    metrics: Arc<Metrics>,
+    registry: Arc<Registry>,
+    policies: Arc<Policies>,
+    store: Arc<Store>,
+    commands: Receiver<Command>,
+    /// For the shard's own helpers to report with.
+    back: Sender<Command>,
+    clock: Clock,
+    state: State,
+    dispatch: Dispatch,
+    pending: Pending,
+    log: Log,
+    payloads: Payloads,
+    checkpoints: Checkpoints,
+    sessions: FxHashMap<SessionId, Session>,
+    touched: Vec<SessionId>,
+    replies: Vec<Reply>,
+    frames: DeliverFrames,
+    /// First sequences of the committed batch's Publish entries, by position in the batch.
+    firsts: Vec<u64>,
+    scratch: Vec<u8>,
+    /// Publishes that wait for a checkpoint, and what their connections sent after them.
+    held: VecDeque<Command>,
+    storage_full: bool,
+    last_sync: Instant,
+    syncing: bool,
+    stopping: bool,
+}
+
+impl Shard {
+    /// Works until told to stop.
+    ///
+    /// # Errors
+    /// A [`Fault`]: the process must end, and nothing unacknowledged has been acknowledged.
+    pub fn run(mut self) -> Result<(), Fault> {
+        let mut busy = false;
+        while !self.stopping {
+            busy = self.turn(busy)?;
+        }
+        // What came before the stop has been committed; whatever waits for a checkpoint is refused by silence and was never acknowledged.
+        self.flush();
+        for session in self.sessions.values() {
+            session.outbox.close();
+        }
+        Ok(())
+    }
+
+    /// One turn; says whether there is more to do at once.
+    fn turn(&mut self, busy: bool) -> Result<bool, Fault> {
+        if let Some(first) = self.wait(busy) {
+            self.handle(first)?;
+            self.collect()?;
+        }
+        self.tick();
+        self.commit()?;
+        let more = self.deliver()?;
+        self.flush();
+        self.maintain()?;
+        Ok(more)
+    }
+
+    /// Waits for a command, or until time itself asks for something.
+    fn wait(&mut self, busy: bool) -> Option<Command> {
+        if busy {
+            return self.commands.try_recv().ok();
+        }
+        let now = self.clock.now();
+        let until_deadline = self.dispatch.next_deadline().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let timeout = until_deadline.into_iter().chain(self.until_upkeep()).min();
+        match timeout {
+            Some(timeout) => match self.commands.recv_timeout(timeout) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the shard holds a sender itself"),
+            },
+            None => Some(self.commands.recv().expect("the shard holds a sender itself")),
+        }
+    }
+
+    /// When checkpoints or interval syncs want a turn, if nothing else happens.
+    fn until_upkeep(&self) -> Option<Duration> {
+        let sync = match self.config.durability {
+            Durability::Interval(interval) if !self.syncing => Some(interval.saturating_sub(self.last_sync.elapsed())),
+            _ => None,
+        };
+        sync.into_iter().chain(self.checkpoints.until_due()).min()
+    }
+
+    /// Takes what else has arrived.
+    fn collect(&mut self) -> Result<(), Fault> {
+        let patience = self.config.batch_interval;
+        let until = (!patience.is_zero()).then(|| Instant::now() + patience);
+        for _ in 1..COMMANDS_PER_TURN {
+            if self.stopping || self.log.bytes() >= BATCH_BYTES_SOFT_MAX {
+                return Ok(());
+            }
+            let next = match self.commands.try_recv() {
+                Ok(command) => Some(command),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
+                    let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+                    if left.is_zero() || self.log.is_empty() { None } else { self.commands.recv_timeout(left).ok() }
+                }
+            };
+            let Some(command) = next else { return Ok(()) };
+            self.handle(command)?;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, command: Command) -> Result<(), Fault> {
+        if self.must_hold(&command) {
+            self.held.push_back(command);
+            return Ok(());
+        }
+        match command {
+            Command::Opened { session, outbox, window, client } => {
+                self.sessions.insert(session, Session { outbox, window, client, touched: false, held: 0 });
+            }
+            Command::Closed { session, graceful } => self.closed(session, graceful),
+            Command::Heartbeat(session) => self.dispatch.heard(session),
+            Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
+            Command::Publish(command) => self.publish(*command)?,
+            Command::Consume(asker, consume) => self.consume(asker, &consume)?,
+            Command::Credit(session, credit) => self.credit(session, &credit),
+            Command::Unsubscribe(asker, unsubscribe) => self.unsubscribe(asker, &unsubscribe),
+            Command::Settle(asker, opcode, settle) => self.settle(asker, opcode, &settle),
+            Command::QueueCreate(asker, create) => self.queue_create(asker, &create)?,
+            Command::QueueUpdate(asker, update) => self.queue_update(asker, &update)?,
+            Command::QueueDelete(asker, name) => self.queue_delete(asker, &name)?,
+            Command::QueueInfo(asker, name) => self.queue_info(asker, &name),
+            Command::QueuePurge(asker, name) => self.queue_purge(asker, &name)?,
+            Command::QueueList(asker) => self.queue_list(asker),
+            Command::GroupCreate(asker, request) => self.group_create(asker, &request)?,
+            Command::GroupDelete(asker, request) => self.group_delete(asker, &request)?,
+            Command::Register(command) => self.register(*command)?,
+            Command::SchemaGet(asker, get) => self.schema_get(asker, &get),
+            Command::SchemaList(asker, list) => self.schema_list(asker, &list),
+            Command::Peek(asker, peek) => self.peek(asker, &peek)?,
+            Command::Stats(reply) => {
+                // Whoever asked may have gone; then nobody misses the answer.
+                let _ = reply.send(self.stats());
+            }
+            Command::Spare(outcome) => {
+                if let Err(error) = self.log.journal().add_spare(outcome) {
+                    tracing::warn!(%error, "no spare journal segment; the next one is written when it is needed");
+                }
+            }
+            Command::Synced(outcome, checkpoint) => self.synced(outcome?, checkpoint),
+            Command::Checkpointed(outcome) => self.checkpointed(outcome?)?,
+            Command::Stop => self.stopping = true,
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, session: SessionId, graceful: bool) {
+        let now = self.clock.now();
+        for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
+            self.log.propose(proposal);
+        }
+        // The outbox is closed behind the replies that still wait for the commit.
+        self.replies.push(Reply::End(session));
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        for proposal in self.dispatch.tick(&self.state, now) {
+            self.log.propose(proposal);
+        }
+    }
+
+    /// Makes the batch durable, applies it, and answers what waited for it.
+    fn commit(&mut self) -> Result<(), Fault> {
+        let now = self.clock.now();
+        self.firsts.clear();
+        let started = Instant::now();
+        if let Some(committed) = self.log.commit(now)? {
+            self.metrics.journal_sync_us.observe_duration(started.elapsed());
+            self.metrics.journal_batch_entries.observe(self.pending.messages.max(committed.entries.len() as u64));
+            self.checkpoints.grew(committed.appended.buffer.len());
+            self.apply(committed);
+        }
+        self.pending.clear();
+        self.answer();
+        Ok(())
+    }
+
+    fn apply(&mut self, committed: Committed) {
+        let Committed { appended, entries } = committed;
+        let reusable = self.payloads.keep(&appended);
+        for logged in entries {
+            let base = appended.position(logged.payload_at);
+            let applied = apply_entry(&mut self.state, &mut self.payloads.locations, logged.now, logged.body, |range| Location {
+                segment: base.segment,
+                offset: base.offset + range.start,
+                len: range.end - range.start,
+            });
+            self.firsts.push(match &applied {
+                Applied::Published { first, count, .. } => {
+                    self.metrics.published.add(u64::from(*count));
+                    *first
+                }
+                _ => 0,
+            });
+            self.dispatch.applied(&self.state, self.clock.now(), &applied);
+        }
+        if let Some(buffer) = reusable {
+            self.log.reuse(buffer);
+        }
+    }
+
+    /// Commits one entry by itself: for changes of queues, groups and contracts, which later commands must see.
+    fn commit_alone(&mut self, body: Body) -> Result<(), Fault> {
+        self.commit()?;
+        self.log.push(self.clock.now(), body);
+        self.commit()
+    }
+
+    /// Sends the replies that waited for the commit.
+    fn answer(&mut self) {
+        let mut replies = std::mem::take(&mut self.replies);
+        for reply in replies.drain(..) {
+            match reply {
+                Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
+                Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::End(session) => {
+                    if let Some(session) = self.sessions.remove(&session) {
+                        session.outbox.close();
+                    }
+                }
+            }
+        }
+        self.replies = replies;
+    }
+
+    fn answer_publish(&mut self, reply: PublishReply) {
+        let mut results = std::mem::take(&mut self.scratch);
+        results.clear();
+        for item in reply.items {
+            match item {
+                ItemReply::Stored { id, entry, at } => {
+                    let seq = self.firsts[entry] + u64::from(at);
+                    reply::put_stored_result(&mut results, id, Some(seq), reply.schema_version, false);
+                }
+                ItemReply::Duplicate { id, seq } => reply::put_stored_result(&mut results, id, Some(seq), reply.schema_version, true),
+                ItemReply::DuplicateOfPending { id, queue, key } => {
+                    let seq = self.state.queue(queue).and_then(|queue| queue.remembered(&key));
+                    reply::put_stored_result(&mut results, id, seq, reply.schema_version, true);
+                }
+                ItemReply::Refused(error) => reply::put_refused_result(&mut results, *error),
+            }
+        }
+        let durability = match self.config.durability {
+            Durability::Fsync => wire::Durability::Fsync,
+            Durability::Interval(_) => wire::Durability::Interval,
+            Durability::None => wire::Durability::None,
+        };
+        if let Some(session) = self.sessions.get(&reply.asker.session) {
+            session.window.leave(reply.window_bytes);
+        }
+        self.send(reply.asker.session, |out| {
+            reply::put_publish_ack(out, reply.asker, &mut results, durability, reply.contract_unknown);
+        });
+        self.scratch = results;
+    }
+
+    /// Appends frames to a connection's outbox, if it is still there.
+    fn send(&mut self, id: SessionId, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.outbox.append(write);
+            if !session.touched {
+                session.touched = true;
+                self.touched.push(id);
+            }
+        }
+    }
+
+    /// Wakes the writers of all connections that got something this turn.
+    fn flush(&mut self) {
+        for id in self.touched.drain(..) {
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.touched = false;
+                session.outbox.wake();
+            }
+        }
+    }
+}
+
+/// Applies one entry to the state and to what is known of payloads; for live batches and for replay.
+fn apply_entry(
+    state: &mut State,
+    locations: &mut Locations,
+    now: qwerq_core::Millis,
+    body: Body,
+    locate: impl Fn(&std::ops::Range<u32>) -> Location,
+) -> Applied {
+    if let Body::Publish(publish) = &body {
+        let first = state.queue(publish.queue).expect("admission checked that the queue exists").next_seq();
+        locations.add(publish.queue, first, publish.items.iter().map(|item| locate(&item.stored)));
+    }
+    let applied = state.apply(qwerq_core::Entry { now, body });
+    match &applied {
+        Applied::Settled(settle) => {
+            let messages = state.queue(settle.queue).expect("a settled queue exists").messages();
+            for seq in settle.seqs.iter().filter(|seq| messages.get(**seq).is_none()) {
+                locations.remove(settle.queue, *seq..*seq + 1);
+            }
+        }
+        Applied::Floored { queue, to, .. } => locations.remove(*queue, 0..*to),
+        Applied::Queue(queue) if state.queue(*queue).is_none() => locations.drop_queue(*queue),
+        Applied::Group(queue, _) => {
+            if let Some(queue) = state.queue(*queue) {
+                locations.retain(queue.id, |seq| queue.messages().get(seq).is_some());
+            }
+        }
+        _ => {}
+    }
+    applied
+}

@@ -1,0 +1,298 @@
+//! Publishing: from a decoded, validated request to an entry in the batch. The payload is copied once, into the batch's buffer.
+
+use bytes::Bytes;
+use qwerq_core::entry::MESSAGES_PER_ENTRY_MAX;
+use qwerq_core::options::SchemaMode;
+use qwerq_core::stored::{Content, key_hash};
+use qwerq_core::{Admission, MessageId, NewMessage, QueueId};
+use qwerq_proto::wire::{self, PublishItem};
+use qwerq_proto::{ErrorCode, MESSAGE_ID_BYTES, name};
+
+use super::command::PublishCommand;
+use super::reply::{self, ItemReply, PublishReply, Reply};
+use super::{Fault, Shard};
+
+/// Most headers of a message.
+const HEADERS_MAX: usize = 64;
+
+/// Most bytes of a message's header names and values.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Longest idempotency or ordering key, in bytes.
+const KEY_BYTES_MAX: usize = 1_024;
+
+/// Shard number in ULIDs; there is one shard.
+const SHARD: u16 = 0;
+
+impl Shard {
+    pub(super) fn publish(&mut self, mut command: PublishCommand) -> Result<(), Fault> {
+        let queue = match self.publish_target(&command) {
+            Ok(Some(queue)) => queue,
+            Ok(None) => self.create_queue(&command.publish.queue)?,
+            Err(error) => {
+                self.refuse_publish(&command, &error);
+                return Ok(());
+            }
+        };
+        if let Err(error) = self.judge_again(queue, &mut command) {
+            self.refuse_publish(&command, &error);
+            return Ok(());
+        }
+        let bytes: usize = command.publish.items.iter().map(item_bytes).sum();
+        if !self.log.has_room(bytes) {
+            self.commit()?;
+        }
+        let mut items = Vec::with_capacity(command.publish.items.len());
+        if command.publish.atomic && !self.admits_all(queue, &command, &mut items) {
+            self.reply_publish(&command, items);
+            return Ok(());
+        }
+        items.clear();
+        let mut violations = std::mem::take(&mut command.violations).into_iter().peekable();
+        let mut position = 0;
+        for chunk in command.publish.items.chunks(MESSAGES_PER_ENTRY_MAX) {
+            let now = self.clock.now();
+            let entry = self.log.len();
+            let (mut writer, payload_at) = self.log.begin_publish(now, queue, chunk.len());
+            for item in chunk {
+                let violation = violations.next_if(|(at, _)| *at == position).map(|(_, error)| error);
+                position += 1;
+                items.push(match violation.map_or_else(|| self.admit(queue, item), Err) {
+                    Err(error) => ItemReply::Refused(Box::new(error)),
+                    Ok(Admission::Duplicate { id, seq }) => ItemReply::Duplicate { id, seq },
+                    Ok(Admission::DuplicateOfPending { id }) => {
+                        ItemReply::DuplicateOfPending { id, queue, key: item.idempotency_key.clone() }
+                    }
+                    Ok(Admission::New) => {
+                        let at = u32::try_from(writer.len()).expect("an entry is bounded");
+                        let id = self.message_id(queue, item, now);
+                        let size = message_size(item);
+                        self.pending.add(queue, &new_message(item, size), id);
+                        let dedup = (!item.idempotency_key.is_empty()).then(|| (item.idempotency_key.clone(), id));
+                        let size = u32::try_from(size).expect("admission checked the size");
+                        let content = Content {
+                            id,
+                            published_at: now,
+                            schema_version: command.schema_version,
+                            headers: item.headers.iter().map(|header| (header.name.as_str(), header.value.as_str())),
+                            ordering_key: &item.ordering_key,
+                            payload: &item.payload,
+                        };
+                        writer.item(self.log.buffer(), size, key_hash(&item.ordering_key), dedup, |out| content.encode(out));
+                        ItemReply::Stored { id, entry, at }
+                    }
+                });
+            }
+            self.log.end_publish(now, writer, payload_at);
+        }
+        self.reply_publish(&command, items);
+        Ok(())
+    }
+
+    /// The queue that a publish goes to; `None`: it is to be created.
+    fn publish_target(&self, command: &PublishCommand) -> Result<Option<QueueId>, wire::Error> {
+        let queue = &command.publish.queue;
+        if name::is_dlq(queue) {
+            return Err(ErrorCode::ReservedQueue
+                .with(format!("`{queue}` holds dead letters; only the broker writes to it. Publish to the queue itself."))
+                .detail("queue", queue));
+        }
+        if self.storage_full {
+            return Err(ErrorCode::StorageFull
+                .with("the disk is down to its reserve; consume, purge or make room, then publish again")
+                .retry_after_ms(1_000));
+        }
+        if let Some(queue) = self.state.queue_named(queue) {
+            return Ok(Some(queue.id));
+        }
+        self.may_create(queue).map(|()| None)
+    }
+
+    /// The connection judged the payloads by the contract that it saw. When the queue had none then and has one now, they are judged here.
+    fn judge_again(&self, queue: QueueId, command: &mut PublishCommand) -> Result<(), wire::Error> {
+        if command.schema_version != 0 {
+            return Ok(());
+        }
+        let queue = self.state.queue(queue).expect("just found or created");
+        let Some(contract) = self.registry.get(&queue.name) else {
+            if self.policies.mode(&queue.name) == SchemaMode::Strict {
+                return Err(ErrorCode::ContractRequired
+                    .with(format!(
+                        "queue `{0}` has no contract and the mode is strict; register one: qwer-q schema register -q {0} -p FILE -m TYPE",
+                        queue.name
+                    ))
+                    .detail("queue", &queue.name));
+            }
+            return Ok(());
+        };
+        let Some(active) = contract.active() else { return Ok(()) };
+        command.schema_version = active.version;
+        let unknown = self.policies.unknown(&queue.name);
+        for (at, item) in command.publish.items.iter().enumerate() {
+            if let Err(violation) = active.contract.validate(&item.payload, unknown) {
+                command.violations.push((at, violation.to_error(active.version)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an atomic publish can be stored as a whole; if not, `items` says why.
+    fn admits_all(&mut self, queue: QueueId, command: &PublishCommand, items: &mut Vec<ItemReply>) -> bool {
+        let mut violations = command.violations.iter().peekable();
+        let mut pending = self.pending.clone();
+        let mut refused = 0;
+        let mut verdicts: Vec<Option<wire::Error>> = Vec::with_capacity(command.publish.items.len());
+        for (at, item) in command.publish.items.iter().enumerate() {
+            let violation = violations.next_if(|(position, _)| *position == at).map(|(_, error)| error.clone());
+            let verdict = violation.map_or_else(|| self.admit_with(&pending, queue, item), Err);
+            if verdict.is_ok() {
+                pending.add(queue, &new_message(item, message_size(item)), MessageId([0; 16]));
+            }
+            refused += usize::from(verdict.is_err());
+            verdicts.push(verdict.err());
+        }
+        if refused == 0 {
+            return true;
+        }
+        let neighbour = || {
+            ErrorCode::AtomicRefused
+                .with(format!("{refused} of {} items were refused, and the publish is atomic", command.publish.items.len()))
+        };
+        items.extend(verdicts.into_iter().map(|verdict| ItemReply::Refused(Box::new(verdict.unwrap_or_else(neighbour)))));
+        false
+    }
+
+    fn admit(&self, queue: QueueId, item: &PublishItem) -> Result<Admission, wire::Error> {
+        self.admit_with(&self.pending, queue, item)
+    }
+
+    fn admit_with(&self, pending: &qwerq_core::Pending, queue: QueueId, item: &PublishItem) -> Result<Admission, wire::Error> {
+        check_item(item)?;
+        let queue = self.state.queue(queue).expect("just found or created");
+        let message = new_message(item, message_size(item));
+        queue.admit(pending, self.clock.now(), &message).map_err(|rejection| reply::refusal(&rejection))
+    }
+
+    fn message_id(&self, queue: QueueId, item: &PublishItem, now: u64) -> MessageId {
+        if let Ok(id) = <[u8; MESSAGE_ID_BYTES]>::try_from(item.id.as_ref()) {
+            return MessageId(id);
+        }
+        let counter = (self.state.admitted() + self.pending.messages) & u64::from(u32::MAX);
+        MessageId::ulid(now, SHARD, queue, u32::try_from(counter).expect("masked to 32 bits"))
+    }
+
+    fn refuse_publish(&mut self, command: &PublishCommand, error: &wire::Error) {
+        let items = command.publish.items.iter().map(|_| ItemReply::Refused(Box::new(error.clone()))).collect();
+        self.reply_publish(command, items);
+    }
+
+    fn reply_publish(&mut self, command: &PublishCommand, items: Vec<ItemReply>) {
+        self.replies.push(Reply::Publish(PublishReply {
+            asker: command.asker,
+            window_bytes: command.window_bytes,
+            schema_version: command.schema_version,
+            contract_unknown: command.contract_unknown,
+            items,
+        }));
+    }
+}
+
+/// Payload and headers: what limits count.
+fn message_size(item: &PublishItem) -> u64 {
+    let headers: usize = item.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+    (item.payload.len() + headers) as u64
+}
+
+/// What an item takes in a batch at most.
+fn item_bytes(item: &PublishItem) -> usize {
+    const FIXED: usize = 128;
+    let headers: usize = item.headers.iter().map(|header| header.name.len() + header.value.len() + 16).sum();
+    FIXED + item.payload.len() + headers + item.ordering_key.len() + item.idempotency_key.len()
+}
+
+fn new_message(item: &PublishItem, size: u64) -> NewMessage<'_> {
+    NewMessage { size, idempotency_key: &item.idempotency_key }
+}
+
+/// What is wrong with an item whatever its queue holds.
+fn check_item(item: &PublishItem) -> Result<(), wire::Error> {
+    check_headers(item)?;
+    for (what, key) in [("ordering_key", &item.ordering_key), ("idempotency_key", &item.idempotency_key)] {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(ErrorCode::InvalidArgument.with(format!("{what} has {} bytes, at most {KEY_BYTES_MAX} are allowed", key.len())));
+        }
+    }
+    if item.delay_ms.is_some() || item.deliver_at_ms.is_some() || item.ttl_ms.is_some() {
+        return Err(
+            ErrorCode::Unsupported.with("this broker does not delay or expire messages yet; publish without delay, deliver_at and ttl")
+        );
+    }
+    check_id(&item.id)
+}
+
+fn check_id(id: &Bytes) -> Result<(), wire::Error> {
+    if id.is_empty() || id.len() == MESSAGE_ID_BYTES {
+        return Ok(());
+    }
+    Err(ErrorCode::InvalidArgument.with(format!("a message id has {MESSAGE_ID_BYTES} bytes, this one {}", id.len())))
+}
+
+fn check_headers(item: &PublishItem) -> Result<(), wire::Error> {
+    if item.headers.is_empty() {
+        return Ok(());
+    }
+    if item.headers.len() > HEADERS_MAX {
+        return Err(ErrorCode::InvalidHeader.with(format!("{} headers, at most {HEADERS_MAX} are allowed", item.headers.len())));
+    }
+    let mut bytes = 0;
+    for header in &item.headers {
+        bytes += header.name.len() + header.value.len();
+        if header.name.is_empty() {
+            return Err(ErrorCode::InvalidHeader.with("a header has no name"));
+        }
+        if header.name.starts_with("qwerq-") {
+            return Err(ErrorCode::InvalidHeader
+                .with(format!("header `{}`: names that start with `qwerq-` are the broker's", header.name))
+                .detail("header", &header.name));
+        }
+    }
+    if bytes > HEADER_BYTES_MAX {
+        return Err(ErrorCode::InvalidHeader.with(format!("headers of {bytes} bytes, at most {HEADER_BYTES_MAX} are allowed")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_headers(headers: &[(&str, &str)]) -> PublishItem {
+        let headers = headers.iter().map(|(name, value)| wire::Header { name: (*name).to_owned(), value: (*value).to_owned() }).collect();
+        PublishItem { headers, ..PublishItem::default() }
+    }
+
+    #[test]
+    fn headers_keep_the_rules() {
+        assert!(check_item(&with_headers(&[("traceparent", "00-a-b-01"), ("a", "")])).is_ok());
+        let large = "x".repeat(HEADER_BYTES_MAX);
+        let many: Vec<_> = (0..=HEADERS_MAX).map(|_| ("a", "b")).collect();
+        for (headers, says) in [
+            (vec![("", "v")], "no name"),
+            (vec![("qwerq-reason", "v")], "qwerq-reason"),
+            (vec![("a", large.as_str())], "32769"),
+            (many, "65 headers"),
+        ] {
+            let error = check_item(&with_headers(&headers)).unwrap_err();
+            assert_eq!(error.known_code(), Some(ErrorCode::InvalidHeader));
+            assert!(error.message.contains(says), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn ids_have_sixteen_bytes() {
+        let item = |id: &'static [u8]| PublishItem { id: Bytes::from_static(id), ..PublishItem::default() };
+        assert!(check_item(&item(&[])).is_ok());
+        assert!(check_item(&item(&[0; 16])).is_ok());
+        assert!(check_item(&item(&[0; 15])).is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! Administration of queues, and what the shard tells about them.
+
+use qwerq_core::dispatch::{GroupKey, GroupStats};
+use qwerq_core::{Body, Queue, QueueId};
+use qwerq_proto::wire;
+use qwerq_proto::{ErrorCode, Opcode, name};
+
+use crate::http::QueueStats;
+use crate::queue_options::{merged, options_on_wire};
+
+use super::command::{Asker, Stats};
+use super::consume::check_name;
+use super::{Fault, Shard, reply, schemas};
+
+impl Shard {
+    /// A queue by name, or the error that its asker gets.
+    pub(super) fn queue_of(&self, name: &str) -> Result<&Queue, wire::Error> {
+        self.state.queue_named(name).ok_or_else(|| {
+            ErrorCode::QueueNotFound
+                .with(format!("there is no queue `{name}`; create it with `qwer-q queue create {name}`, or see `qwer-q queue list`"))
+                .detail("queue", name)
+        })
+    }
+
+    /// Whether a first publish or consume may create this queue.
+    pub(super) fn may_create(&self, queue: &str) -> Result<(), wire::Error> {
+        check_name("queue", queue)?;
+        if name::is_dlq(queue) {
+            return Err(ErrorCode::QueueNotFound
+                .with(format!("there is no queue `{queue}`; it appears with the first dead letter"))
+                .detail("queue", queue));
+        }
+        if self.config.auto_create {
+            return Ok(());
+        }
+        Err(ErrorCode::QueueNotFound
+            .with(format!("there is no queue `{queue}`, and the broker creates none by itself (--auto-create false); create it first"))
+            .detail("queue", queue))
+    }
+
+    /// Creates a queue with the broker's defaults.
+    pub(super) fn create_queue(&mut self, name: &str) -> Result<QueueId, Fault> {
+        let body = self.state.create_queue(name, self.config.queue_defaults.clone());
+        self.commit_alone(body)?;
+        Ok(self.state.queue_named(name).expect("just created").id)
+    }
+
+    pub(super) fn queue_create(&mut self, asker: Asker, create: &wire::QueueCreate) -> Result<(), Fault> {
+        match self.plan_create(create) {
+            Ok(Some(body)) => self.commit_alone(body)?,
+            Ok(None) => {}
+            Err(error) => {
+                self.replies.push(reply::error(asker, &error));
+                return Ok(());
+            }
+        }
+        self.follow_mode(&create.name);
+        self.queue_info(asker, &create.name);
+        Ok(())
+    }
+
+    fn plan_create(&self, create: &wire::QueueCreate) -> Result<Option<Body>, wire::Error> {
+        check_name("queue", &create.name)?;
+        if name::is_dlq(&create.name) {
+            return Err(ErrorCode::ReservedQueue.with(format!("`{}`: names that end in `.dlq` are for dead letters", create.name)));
+        }
+        let given = create.options.clone().unwrap_or_default();
+        match self.state.queue_named(&create.name) {
+            None => Ok(Some(self.state.create_queue(&create.name, merged(&self.config.queue_defaults, &given, true)?))),
+            Some(queue) if merged(&queue.options, &given, false)? == queue.options => Ok(None),
+            Some(_) => Err(ErrorCode::QueueExists
+                .with(format!("queue `{0}` exists with other options; see `qwer-q queue info {0}`", create.name))
+                .detail("queue", &create.name)),
+        }
+    }
+
+    pub(super) fn queue_update(&mut self, asker: Asker, update: &wire::QueueUpdate) -> Result<(), Fault> {
+        let planned = self.queue_of(&update.name).and_then(|queue| {
+            let given = update.options.clone().unwrap_or_default();
+            let options = merged(&queue.options, &given, false)?;
+            if options.mode != queue.options.mode {
+                return Err(ErrorCode::WrongMode.with("a queue does not become a stream, nor the other way round; create another one"));
+            }
+            Ok(Body::QueueUpdated { queue: queue.id, options })
+        });
+        match planned {
+            Ok(body) => {
+                self.commit_alone(body)?;
+                self.follow_mode(&update.name);
+                self.queue_info(asker, &update.name);
+            }
+            Err(error) => self.replies.push(reply::error(asker, &error)),
+        }
+        Ok(())
+    }
+
+    /// Lets connections know a queue's schema mode.
+    fn follow_mode(&self, name: &str) {
+        if let Some(queue) = self.state.queue_named(name) {
+            self.policies.set(name, queue.options.schema_mode);
+        }
+    }
+
+    pub(super) fn queue_delete(&mut self, asker: Asker, name: &str) -> Result<(), Fault> {
+        let outcome = self.queue_of(name).map(|queue| Body::QueueDeleted { queue: queue.id });
+        let existed = outcome.is_ok();
+        self.commit_and_answer(asker, outcome)?;
+        if existed {
+            self.registry.remove(name);
+            self.policies.set(name, None);
+            self.end_subscriptions();
+        }
+        Ok(())
+    }
+
+    pub(super) fn queue_purge(&mut self, asker: Asker, name: &str) -> Result<(), Fault> {
+        // What is pending goes into the queue first, so that a purge takes everything that was sent before it.
+        self.commit()?;
+        let planned = self.queue_of(name).map(|queue| (queue.id, queue.next_seq(), queue.messages().count()));
+        match planned {
+            Ok((queue, to, messages)) => {
+                self.commit_alone(Body::Floor { queue, to })?;
+                self.replies.push(reply::frame(asker, Opcode::QueuePurged, &wire::Purged { messages }));
+            }
+            Err(error) => self.replies.push(reply::error(asker, &error)),
+        }
+        Ok(())
+    }
+
+    /// Commits a planned change and answers DONE, or passes the refusal on.
+    pub(super) fn commit_and_answer(&mut self, asker: Asker, planned: Result<Body, wire::Error>) -> Result<(), Fault> {
+        let reply = match planned {
+            Ok(body) => {
+                self.commit_alone(body)?;
+                reply::frame(asker, Opcode::Done, &wire::Done {})
+            }
+            Err(error) => reply::error(asker, &error),
+        };
+        self.replies.push(reply);
+        Ok(())
+    }
+
+    pub(super) fn queue_info(&mut self, asker: Asker, name: &str) {
+        self.replies.push(match self.queue_of(name) {
+            Ok(queue) => reply::frame(asker, Opcode::QueueInfoResponse, &self.info(queue)),
+            Err(error) => reply::error(asker, &error),
+        });
+    }
+
+    pub(super) fn queue_list(&mut self, asker: Asker) {
+        let queues = self.state.queues().map(|queue| self.info(queue)).collect();
+        self.replies.push(reply::frame(asker, Opcode::QueueListResponse, &wire::QueueListResponse { queues }));
+    }
+
+    fn info(&self, queue: &Queue) -> wire::QueueInfo {
+        let groups: Vec<_> = queue
+            .groups()
+            .values()
+            .map(|group| {
+                let stats = self.dispatch.group_stats(GroupKey { queue: queue.id, group: group.id });
+                wire::GroupInfo {
+                    name: group.name.clone(),
+                    ack_floor: group.ack_floor(),
+                    lag: queue.lag(group),
+                    in_flight: stats.in_flight,
+                    backing_off: stats.backing_off,
+                    consumers: stats.consumers,
+                    blocked_keys: stats.blocked_keys,
+                }
+            })
+            .collect();
+        let figures = self.figures(queue);
+        wire::QueueInfo {
+            name: queue.name.to_string(),
+            options: Some(options_on_wire(&queue.options, self.config.schema_mode)),
+            depth: figures.depth,
+            bytes: figures.bytes,
+            ready: figures.ready,
+            delayed: figures.delayed,
+            backing_off: figures.backing_off,
+            in_flight: figures.in_flight,
+            next_seq: queue.next_seq(),
+            first_seq: queue.first_seq(),
+            groups,
+            contract: queue.schemas().active().map(|record| schemas::version_on_wire(queue, record)),
+            created_at_ms: queue.created_at,
+        }
+    }
+
+    fn figures(&self, queue: &Queue) -> QueueStats {
+        let depth = queue.messages().count();
+        let mut in_flight = 0;
+        let mut backing_off = 0;
+        let mut most_busy = 0;
+        for group in queue.groups().keys() {
+            let GroupStats { in_flight: leased, backing_off: waiting, .. } =
+                self.dispatch.group_stats(GroupKey { queue: queue.id, group: *group });
+            in_flight += leased;
+            backing_off += waiting;
+            most_busy = most_busy.max(leased + waiting);
+        }
+        QueueStats {
+            name: queue.name.to_string(),
+            depth,
+            bytes: queue.messages().bytes(),
+            // With several groups: what the busiest one still has to take.
+            ready: depth.saturating_sub(most_busy),
+            delayed: 0,
+            backing_off,
+            in_flight,
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats { queues: self.state.queues().map(|queue| self.figures(queue)).collect(), in_flight: self.dispatch.in_flight() }
+    }
+}

@@ -1,0 +1,179 @@
+//! `.proto` text, or a ready descriptor set, to the raw bytes of a FileDescriptorSet with all imports.
+//!
+//! Bytes stay raw because prost's own descriptor types drop custom options. Each root file gets a compiler of its own: in a shared one
+//! a scope is not limited to a file's imports. Read on in `compile/include.rs` (how imports are found) and
+//! `compile/descriptor_set.rs` (what protoc and buf have made).
+
+mod descriptor_set;
+mod include;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prost::Message;
+use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
+use protox::{
+    Compiler,
+    file::{ChainFileResolver, GoogleFileResolver},
+};
+
+use crate::{diagnostic::Diagnostic, ir::qualified};
+use include::{IncludeDirs, Sources};
+
+/// What a root file gives.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// A `google.protobuf.FileDescriptorSet`, raw, imports before the files that import them.
+    pub descriptor_set: Vec<u8>,
+    /// The text of every file that was read, by the name that imports use. Empty for a ready descriptor set; files that are built in
+    /// are not listed.
+    pub sources: Vec<(String, String)>,
+    /// Full names of the root file's messages, nested ones included, in the order of the text. Of a ready descriptor set: of all files
+    /// but the well-known ones.
+    pub messages: Vec<String>,
+    /// Full names of the messages of imported files, well-known types included.
+    pub imported_messages: Vec<String>,
+    /// The root file's services.
+    pub services: Vec<Service>,
+}
+
+impl Compiled {
+    /// Whether a message of that full name exists in the root file or its imports.
+    #[must_use]
+    pub fn has_message(&self, full_name: &str) -> bool {
+        self.messages.iter().chain(&self.imported_messages).any(|name| name == full_name)
+    }
+}
+
+/// A service of the root file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Full name, without a leading dot.
+    pub name: String,
+    /// Its methods, in the order of the text.
+    pub methods: Vec<Method>,
+}
+
+/// One rpc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Method {
+    /// The name as written, `GetQuote`.
+    pub name: String,
+    /// Full name of the request type.
+    pub input: String,
+    /// Full name of the reply type.
+    pub output: String,
+    /// Whether the client or the server streams; such an rpc cannot be a CALL.
+    pub streaming: bool,
+}
+
+/// Why a file did not compile: `file:line:column: message`, then what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct CompileError(pub Diagnostic);
+
+/// Compiles `file`, looking for imports in `includes`, then in the file's own directory. A file that is not `.proto` text is taken as a
+/// FileDescriptorSet that protoc or buf made.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and the next step.
+pub fn compile(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileError> {
+    let bytes = fs::read(file).map_err(|error| {
+        CompileError(
+            Diagnostic::error(format!("cannot read it: {error}"))
+                .at(file.display().to_string(), None)
+                .help("pass the path of a .proto file, or of a descriptor set made by protoc or buf"),
+        )
+    })?;
+    if is_descriptor_set(file, &bytes) {
+        let shown = file.display().to_string();
+        let set = descriptor_set::complete(&bytes, &shown)?;
+        let all_files: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
+        return Ok(compiled(set.raw, Vec::new(), &set.files, |name| all_files.iter().any(|n| n == name)));
+    }
+    compile_text(file, includes)
+}
+
+pub(crate) use descriptor_set::BUILT_IN;
+
+/// Whether `google/protobuf/...` of that name is built into the compiler.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    BUILT_IN.contains(&name)
+}
+
+fn is_descriptor_set(file: &Path, bytes: &[u8]) -> bool {
+    match file.extension().and_then(|e| e.to_str()) {
+        Some("proto") => false,
+        Some("binpb" | "pb" | "desc" | "fds" | "protoset") => true,
+        _ => std::str::from_utf8(bytes).is_err(),
+    }
+}
+
+fn compile_text(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileError> {
+    let sources = Sources::default();
+    let dirs = IncludeDirs::new(file, includes, sources.clone())?;
+    let root = dirs.root_name().to_owned();
+    let mut resolver = ChainFileResolver::new();
+    // First, because a newer descriptor.proto among the includes does not parse and would shadow the built-in one.
+    resolver.add(GoogleFileResolver::new());
+    resolver.add(dirs);
+    let mut compiler = Compiler::with_file_resolver(resolver);
+    compiler.include_imports(true).include_source_info(true);
+    if let Err(error) = compiler.open_file(&root) {
+        return Err(CompileError(sources.explain(&error, includes, file)));
+    }
+    let raw = compiler.encode_file_descriptor_set();
+    let files = FileDescriptorSet::decode(raw.as_slice()).expect("the compiler's own output decodes").file;
+    let texts = sources.take_texts();
+    Ok(compiled(raw, texts, &files, |name| name == root))
+}
+
+fn compiled(
+    descriptor_set: Vec<u8>,
+    sources: Vec<(String, String)>,
+    files: &[FileDescriptorProto],
+    is_root: impl Fn(&str) -> bool,
+) -> Compiled {
+    let (mut messages, mut imported_messages, mut services) = (Vec::new(), Vec::new(), Vec::new());
+    for file in files {
+        let root = is_root(file.name());
+        let names = if root { &mut messages } else { &mut imported_messages };
+        for message in &file.message_type {
+            collect_messages(file.package(), message, names);
+        }
+        if root {
+            services.extend(file.service.iter().map(|service| {
+                Service {
+                    name: qualified(file.package(), service.name()),
+                    methods: service
+                        .method
+                        .iter()
+                        .map(|method| Method {
+                            name: method.name().to_owned(),
+                            input: method.input_type().trim_start_matches('.').to_owned(),
+                            output: method.output_type().trim_start_matches('.').to_owned(),
+                            streaming: method.client_streaming() || method.server_streaming(),
+                        })
+                        .collect(),
+                }
+            }));
+        }
+    }
+    Compiled { descriptor_set, sources, messages, imported_messages, services }
+}
+
+fn collect_messages(scope: &str, message: &DescriptorProto, names: &mut Vec<String>) {
+    if message.options.as_ref().is_some_and(|options| options.map_entry()) {
+        return;
+    }
+    let name = qualified(scope, message.name());
+    names.push(name.clone());
+    for nested in &message.nested_type {
+        collect_messages(&name, nested, names);
+    }
+}
+
+#[cfg(test)]
+mod tests;

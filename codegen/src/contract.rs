@@ -1,0 +1,53 @@
+//! What the compiler is asked for: contracts as a broker or a folder states them, and a target language.
+//!
+//! Nothing is checked here; [`crate::ir`] resolves it. Bytes are raw descriptor sets, as SCHEMA_GET returns them.
+
+use prost::bytes::Bytes;
+
+/// One queue's active contract.
+#[derive(Debug, Clone)]
+pub struct ContractSource {
+    /// The queue's name.
+    pub queue: String,
+    /// The contract's version; 0 when no broker has numbered it yet.
+    pub version: u32,
+    /// Full name of the message type, without a leading dot.
+    pub message_type: String,
+    /// Full name of the reply type, for queues that answer a CALL.
+    pub reply_type: Option<String>,
+    /// The registry's content address of the contract; [`UNKNOWN_FINGERPRINT`] when no broker has computed it yet.
+    pub fingerprint: [u8; 32],
+    /// A `google.protobuf.FileDescriptorSet` with all imports.
+    pub descriptor_set: Bytes,
+}
+
+/// The fingerprint of a contract that no broker has seen. Clients that hold it declare no contract, so that the broker validates against
+/// the active version.
+pub const UNKNOWN_FINGERPRINT: [u8; 32] = [0; 32];
+
+/// A target language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// prost types and clients over the crate `qwerq`.
+    Rust,
+}
+
+/// One run of the compiler.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The target language.
+    pub language: Language,
+    /// The contracts to emit clients for, in any order.
+    pub contracts: Vec<ContractSource>,
+    /// Schemas of which every message is emitted, whether a queue carries it or not.
+    pub types: Option<TypeSource>,
+}
+
+/// Schemas without queues.
+#[derive(Debug, Clone)]
+pub struct TypeSource {
+    /// The names of the files, inside the descriptor set, whose messages are wanted.
+    pub roots: Vec<String>,
+    /// A `google.protobuf.FileDescriptorSet` with all imports.
+    pub descriptor_set: Bytes,
+}

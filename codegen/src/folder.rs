@@ -1,0 +1,198 @@
+//! A folder of .proto files as the source of contracts, before any broker exists.
+//!
+//! Which queue carries which message is written in the folder's `qwerq.toml`; without one, all messages are emitted and no client is.
+//! The fingerprint is the registry's to compute, so contracts from a folder carry none and the broker validates against its active
+//! version.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prost::{Message, bytes::Bytes};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::{
+    compile::{self, Compiled},
+    contract::{ContractSource, TypeSource, UNKNOWN_FINGERPRINT},
+    diagnostic::{Diagnostic, Diagnostics, Place},
+};
+
+/// The file that names the queues.
+pub const CONFIG: &str = "qwerq.toml";
+
+/// What a folder gives: the two sources of a [`crate::contract::Request`].
+#[derive(Debug, Clone)]
+pub struct Folder {
+    /// One for each `[[queue]]`.
+    pub contracts: Vec<ContractSource>,
+    /// Every message of every .proto file in the folder.
+    pub types: TypeSource,
+    /// What the reader should know.
+    pub warnings: Diagnostics,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Config {
+    #[serde(default)]
+    queue: Vec<QueueConfig>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueConfig {
+    name: Spanned<String>,
+    message: Spanned<String>,
+    reply: Option<Spanned<String>>,
+    /// The file that defines the message, relative to the folder; needed only to choose between several.
+    proto: Option<String>,
+}
+
+/// A FileDescriptorSet whose files stay bytes.
+#[derive(Clone, PartialEq, Message)]
+struct RawFiles {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    file: Vec<Bytes>,
+}
+
+/// Of a FileDescriptorProto only the name.
+#[derive(Clone, PartialEq, Message)]
+struct FileName {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+/// Compiles every .proto file below `dir`. Imports are relative to `dir`, then to `includes`.
+///
+/// # Errors
+/// Everything that is wrong in any of the files or in `qwerq.toml`, all at once.
+pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    let (config, config_text) = read_config(dir)?;
+    let mut protos = Vec::new();
+    find_protos(dir, &mut protos).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
+    if protos.is_empty() {
+        return Err(Diagnostic::error("no .proto file in this folder").at(dir.display().to_string(), None).into());
+    }
+    let includes: Vec<PathBuf> = std::iter::once(dir.to_owned()).chain(includes.iter().cloned()).collect();
+    let mut all = RawFiles::default();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut roots = Vec::new();
+    let mut found: Vec<Option<Compiled>> = config.queue.iter().map(|_| None).collect();
+    for proto in &protos {
+        let name = proto.strip_prefix(dir).unwrap_or(proto).components().map(|c| c.as_os_str().to_string_lossy()).collect::<Vec<_>>();
+        let name = name.join("/");
+        let compiled = match compile::compile(proto, &includes) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                diagnostics.push(error.0);
+                continue;
+            }
+        };
+        let set = RawFiles::decode(compiled.descriptor_set.as_slice()).expect("the compiler's own output decodes");
+        for file in set.file {
+            let of = FileName::decode(file.clone()).expect("the compiler's own output decodes").name;
+            if known.insert(of) {
+                all.file.push(file);
+            }
+        }
+        for (queue, slot) in config.queue.iter().zip(&mut found) {
+            let here = queue.proto.as_ref().is_none_or(|wanted| *wanted == name);
+            if slot.is_none() && here && compiled.messages.iter().any(|message| message == queue.message.get_ref()) {
+                *slot = Some(compiled.clone());
+            }
+        }
+        roots.push(name);
+    }
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    let place = |value: &Spanned<String>| Place {
+        file: dir.join(CONFIG).display().to_string(),
+        line_column: Some(line_column(&config_text, value.span().start)),
+    };
+    let mut contracts = Vec::new();
+    for (queue, compiled) in config.queue.iter().zip(found) {
+        match compiled {
+            None => diagnostics.push(Diagnostic {
+                place: Some(place(&queue.message)),
+                ..Diagnostic::error(format!("no file of the folder defines the message {}", queue.message.get_ref()))
+                    .help("write the full name, package included: `message = \"shop.v1.Order\"`")
+            }),
+            Some(compiled) => {
+                if let Some(reply) = queue.reply.as_ref().filter(|reply| !compiled.has_message(reply.get_ref())) {
+                    diagnostics.push(Diagnostic {
+                        place: Some(place(reply)),
+                        ..Diagnostic::error(format!("the reply type {} is neither in the message's file nor imported", reply.get_ref()))
+                            .help("define it in the same file, or import the file that defines it")
+                    });
+                }
+                contracts.push(ContractSource {
+                    queue: queue.name.get_ref().clone(),
+                    version: 0,
+                    message_type: queue.message.get_ref().clone(),
+                    reply_type: queue.reply.as_ref().map(|reply| reply.get_ref().clone()),
+                    fingerprint: UNKNOWN_FINGERPRINT,
+                    descriptor_set: compiled.descriptor_set.into(),
+                });
+            }
+        }
+    }
+    if contracts.is_empty() && !diagnostics.has_errors() {
+        diagnostics.push(
+            Diagnostic::warning("no queue is named, so message types are emitted without clients")
+                .at(dir.join(CONFIG).display().to_string(), None)
+                .help("add `[[queue]]` with `name = \"orders\"` and `message = \"shop.v1.Order\"`"),
+        );
+    }
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    Ok(Folder { contracts, types: TypeSource { roots, descriptor_set: all.encode_to_vec().into() }, warnings: diagnostics })
+}
+
+fn read_config(dir: &Path) -> Result<(Config, String), Diagnostics> {
+    let path = dir.join(CONFIG);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            return Err(Diagnostic::error(format!("cannot read it: {error}")).at(path.display().to_string(), None).into());
+        }
+    };
+    match toml::from_str(&text) {
+        Ok(config) => Ok((config, text)),
+        Err(error) => {
+            let line_column = error.span().map(|span| line_column(&text, span.start));
+            Err(Diagnostic::error(error.message()).at(path.display().to_string(), line_column).into())
+        }
+    }
+}
+
+/// All .proto files, sorted; hidden folders and those of package managers and builds are left out.
+fn find_protos(dir: &Path, protos: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
+    let fail = |error: std::io::Error| Diagnostic::error(format!("cannot read the folder: {error}")).at(dir.display().to_string(), None);
+    let mut entries = fs::read_dir(dir).map_err(fail)?.collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() {
+            let skipped = name.to_string_lossy().starts_with('.') || name == "node_modules" || name == "target";
+            if !skipped {
+                find_protos(&path, protos)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
+            protos.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// 1-based line and column of a byte offset.
+fn line_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    (line, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+}

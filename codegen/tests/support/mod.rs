@@ -1,0 +1,33 @@
+//! What the tests of whole outputs share: the golden cases, and a run from a folder to files in memory.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use qwerq_codegen::{
+    contract::{Language, Request},
+    folder, generate,
+    output::Output,
+};
+
+/// The folders of tests/golden, sorted.
+pub(crate) fn cases() -> Vec<PathBuf> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut cases: Vec<PathBuf> = fs::read_dir(golden).expect("tests/golden").map(|entry| entry.expect("entry").path()).collect();
+    cases.sort();
+    cases
+}
+
+/// What a folder asks for.
+pub(crate) fn request(folder: &Path) -> Request {
+    let folder = folder::read(folder, &[]).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    Request { language: Language::Rust, contracts: folder.contracts, types: Some(folder.types) }
+}
+
+/// What a folder gives.
+pub(crate) fn emit(folder: &Path) -> Output {
+    generate(&request(folder)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+}

@@ -1,0 +1,113 @@
+//! Reaching a broker: the two flags that every client command has, and what a failed connection looks like to the user.
+//!
+//! The protocol is the crate `qwerq`'s; this file turns its errors into [`Failure`]s.
+
+use std::future::Future;
+
+use clap::Args;
+use qwerq::{Client, ClientBuilder, Reconnect};
+use qwerq_proto::name;
+
+use crate::failure::Failure;
+
+/// Which broker, and who we are.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Broker")]
+pub(crate) struct BrokerArgs {
+    /// Address of the broker
+    #[arg(short, long, value_name = "HOST:PORT", env = "QWERQ_BROKER", default_value = "localhost:9876", hide_env_values = true)]
+    broker: String,
+    /// Token of a broker that demands one
+    #[arg(long, value_name = "TOKEN", env = "QWERQ_AUTH_TOKEN", hide_env_values = true)]
+    auth_token: Option<String>,
+}
+
+impl BrokerArgs {
+    /// How to connect, for callers that have more to say.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        let builder = Client::builder(&*self.address()).name("qwer-q").version(env!("CARGO_PKG_VERSION")).reconnect(Reconnect::never());
+        match self.auth_token.as_deref() {
+            Some(token) if !token.is_empty() => builder.token(token),
+            _ => builder,
+        }
+    }
+
+    /// Connects once; a broker that is not there is exit code 3.
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        Ok(self.builder().connect().await?)
+    }
+
+    /// A host without a port gets the broker's usual one; an empty variable, as compose files leave it, counts as not set.
+    fn address(&self) -> String {
+        if self.broker.is_empty() {
+            return format!("localhost:{}", qwerq_proto::BROKER_PORT);
+        }
+        let host_only = match self.broker.strip_prefix('[') {
+            Some(bracketed) => bracketed.ends_with(']'),
+            None => !self.broker.contains(':'),
+        };
+        match host_only {
+            true => format!("{}:{}", self.broker, qwerq_proto::BROKER_PORT),
+            false => self.broker.clone(),
+        }
+    }
+}
+
+/// Runs a client command's future on this thread.
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?
+        .block_on(command)
+}
+
+/// A value parser for queue and group names.
+pub(crate) fn valid_name(text: &str) -> Result<String, String> {
+    if name::is_valid(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("a name is 1 to {} of A-Z a-z 0-9 . _ - and does not start with . _ or -", name::NAME_BYTES_MAX))
+}
+
+/// What the client says about a request to `queue`, for the user.
+pub(crate) fn failure(error: qwerq::Error, queue: Option<&str>) -> Failure {
+    if let Some(refusal) = error.refusal() {
+        return Failure::refused(refusal, queue);
+    }
+    match error {
+        qwerq::Error::Connect(connect) => {
+            let failure = Failure::unreachable(format!("cannot reach a broker at {}", connect.addr));
+            let tried = connect.tried.iter().map(|tried| format!("tried: {tried}"));
+            tried.fold(failure, Failure::context).next_step("start one with `qwer-q serve`, or name another with --broker")
+        }
+        other => Failure::failed(other.to_string()),
+    }
+}
+
+impl From<qwerq::Error> for Failure {
+    fn from(error: qwerq::Error) -> Failure {
+        failure(error, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_port_is_the_usual_one() {
+        for (given, address) in
+            [("localhost:1", "localhost:1"), ("queue.example", "queue.example:9876"), ("[::1]", "[::1]:9876"), ("[::1]:5", "[::1]:5")]
+        {
+            let args = BrokerArgs { broker: given.to_owned(), auth_token: None };
+            assert_eq!(args.address(), address);
+        }
+    }
+
+    #[test]
+    fn names_are_checked_before_anything_is_sent() {
+        assert!(valid_name("orders.created").is_ok());
+        assert!(valid_name("../etc").is_err());
+    }
+}

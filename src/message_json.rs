@@ -1,0 +1,142 @@
+//! A delivered message as one JSON object: `body` where its contract decodes it, `payload_base64` otherwise.
+//!
+//! Contracts are fetched by the version that the message was accepted under, once each.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::time::UNIX_EPOCH;
+
+use base64::Engine;
+use prost_reflect::DynamicMessage;
+use qwerq::{Client, Delivery};
+use serde::Serialize;
+
+use crate::contract::Contract;
+use crate::failure::Failure;
+use crate::timestamp;
+
+/// The line of a message, in the order of its keys.
+#[derive(Debug, Serialize)]
+pub(crate) struct MessageLine {
+    id: String,
+    seq: u64,
+    queue: String,
+    attempt: u32,
+    headers: BTreeMap<String, String>,
+    published_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ordering_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<DynamicMessage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+}
+
+/// The contracts of one queue, by version.
+#[derive(Debug, Default)]
+pub(crate) struct Contracts {
+    known: HashMap<u32, Option<Contract>>,
+}
+
+impl Contracts {
+    /// The line of `delivery`, as text without its line end.
+    pub(crate) async fn line(&mut self, client: &Client, delivery: &Delivery) -> Result<String, Failure> {
+        let contract = self.version(client, delivery.queue(), delivery.schema_version).await?;
+        let body = contract.and_then(|contract| contract.decode(&delivery.payload).ok());
+        Ok(text(
+            MessageLine {
+                id: delivery.id.to_string(),
+                seq: delivery.seq,
+                queue: delivery.queue().to_owned(),
+                attempt: delivery.attempt,
+                headers: owned(delivery.headers.iter()),
+                published_at: published_at(delivery),
+                ordering_key: delivery.ordering_key.clone(),
+                body,
+                payload_base64: None,
+            },
+            &delivery.payload,
+        ))
+    }
+
+    async fn version(&mut self, client: &Client, queue: &str, version: u32) -> Result<Option<&Contract>, Failure> {
+        if version == 0 {
+            return Ok(None);
+        }
+        let contract = match self.known.entry(version) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(Contract::fetch(client, queue, Some(version)).await?),
+        };
+        Ok(contract.as_ref())
+    }
+}
+
+/// With the body if there is one that JSON can hold (an Any of an unknown type is not), else with the bytes.
+fn text(mut line: MessageLine, payload: &[u8]) -> String {
+    if line.body.is_some()
+        && let Ok(text) = serde_json::to_string(&line)
+    {
+        return text;
+    }
+    line.body = None;
+    line.payload_base64 = Some(base64::engine::general_purpose::STANDARD.encode(payload));
+    serde_json::to_string(&line).expect("strings and numbers always serialise")
+}
+
+fn published_at(delivery: &Delivery) -> String {
+    let since_epoch = delivery.published_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    timestamp::format_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn owned<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
+    headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::tests::contract;
+
+    fn line(body: Option<DynamicMessage>) -> MessageLine {
+        MessageLine {
+            id: "01J".into(),
+            seq: 7,
+            queue: "orders".into(),
+            attempt: 1,
+            headers: owned([("source", "shop")].into_iter()),
+            published_at: timestamp::format_ms(0),
+            ordering_key: None,
+            body,
+            payload_base64: None,
+        }
+    }
+
+    const START: &str =
+        r#"{"id":"01J","seq":7,"queue":"orders","attempt":1,"headers":{"source":"shop"},"published_at":"1970-01-01T00:00:00.000Z","#;
+
+    #[test]
+    fn a_payload_without_a_contract_is_base64() {
+        assert_eq!(text(line(None), b"hi"), format!(r#"{START}"payload_base64":"aGk="}}"#));
+        assert_eq!(text(line(None), b""), format!(r#"{START}"payload_base64":""}}"#));
+    }
+
+    #[test]
+    fn a_decoded_body_keeps_the_order_of_its_fields() {
+        let contract = contract("syntax = \"proto3\"; message A { string z = 1; int32 a = 2; }", "A");
+        let payload = contract.encode(r#"{"a": 5, "z": "x"}"#).expect("an A");
+        let body = contract.decode(&payload).expect("an A");
+        assert_eq!(text(line(Some(body)), &payload), format!(r#"{START}"body":{{"z":"x","a":5}}}}"#));
+    }
+
+    #[test]
+    fn a_body_that_json_cannot_hold_falls_back_to_bytes() {
+        let contract = contract(
+            "syntax = \"proto3\"; import \"google/protobuf/any.proto\"; \
+             message A { google.protobuf.Any any = 1; }",
+            "A",
+        );
+        let payload = b"\x0a\x05\x0a\x03x/Y";
+        let body = contract.decode(payload).expect("an A");
+        assert!(text(line(Some(body)), payload).contains("payload_base64"));
+    }
+}

@@ -1,0 +1,352 @@
+//! `qwer-q publish`: JSON lines from stdin, one text, or bytes as they are.
+//!
+//! Lines are read, encoded, sent and reported at the same time; a refused one does not stop the others. What a payload means is
+//! `contract.rs`'s business.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use qwerq::{Client, Durability, Message, Published, Publisher, Receipt};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::broker::{self, BrokerArgs, valid_name};
+use crate::contract::Contract;
+use crate::failure::Failure;
+use crate::output::{self, Output};
+
+/// Lines that are read ahead of the publisher.
+const LINES_AHEAD: usize = 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// Queue to publish to
+    #[arg(short, long, value_name = "QUEUE", value_parser = valid_name)]
+    queue: String,
+    /// One message: JSON where the queue has a contract, plain text otherwise [default: one a line from stdin]
+    #[arg(long, value_name = "TEXT", group = "source")]
+    body: Option<String>,
+    /// One message: bytes in hexadecimal, sent as they are; '' is zero bytes
+    #[arg(long, value_name = "HEX", group = "source", value_parser = parse_hex)]
+    hex: Option<Bytes>,
+    /// One message: a file's bytes, sent as they are
+    #[arg(long, value_name = "FILE", group = "source")]
+    raw: Option<PathBuf>,
+    /// Header of every message; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "NAME=VALUE", value_parser = parse_header)]
+    headers: Vec<(String, String)>,
+    /// Ordering key of every message: those of one key are delivered one after the other
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// One JSON object a message: id, seq, duplicate, durability
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: BrokerArgs,
+}
+
+/// Bytes of a command line argument; a type of its own, because clap takes a Vec for a repeated argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bytes(Vec<u8>);
+
+pub(crate) fn run(args: PublishArgs) -> Result<(), Failure> {
+    broker::block_on(publish(args))
+}
+
+async fn publish(args: PublishArgs) -> Result<(), Failure> {
+    let one = match (&args.hex, &args.raw) {
+        (Some(bytes), _) => Some(bytes.0.clone()),
+        (None, Some(path)) => Some(read_raw(path)?),
+        (None, None) => None,
+    };
+    let client = args.broker.connect().await?;
+    let outcome = match (one, &args.body) {
+        (Some(payload), _) => publish_one(&client, &args, payload).await,
+        (None, Some(text)) => {
+            let encoder = Encoder::fetch(&client, &args.queue).await?;
+            let payload = encoder.payload(text).map_err(Failure::failed)?;
+            publish_one(&client, &args, payload).await
+        }
+        (None, None) => publish_lines(&client, &args).await,
+    };
+    // What is not published by now has been reported.
+    let _ = client.close().await;
+    outcome
+}
+
+async fn publish_one(client: &Client, args: &PublishArgs, payload: Vec<u8>) -> Result<(), Failure> {
+    let published =
+        client.publisher(&args.queue).publish(message(args, payload)).await.map_err(|error| broker::failure(error, Some(&args.queue)))?;
+    let mut output = Output::stdout();
+    match args.json {
+        true => output.json(&receipt_line(&published))?,
+        false => output.line(receipt_words(&published))?,
+    }
+    output.flush()
+}
+
+/// Three parts at once: a thread reads stdin, this task encodes and sends, another reports in the order of the lines.
+async fn publish_lines(client: &Client, args: &PublishArgs) -> Result<(), Failure> {
+    let encoder = Encoder::fetch(client, &args.queue).await?;
+    let publisher = client.publisher(&args.queue);
+    let (line_sender, lines) = mpsc::channel(LINES_AHEAD);
+    let (attempt_sender, attempts) = mpsc::channel(LINES_AHEAD);
+    std::thread::spawn(move || read_lines(io::stdin().lock(), &line_sender));
+    let sending = send_lines(lines, attempt_sender, &encoder, &publisher, args);
+    let mut reporting = std::pin::pin!(report_attempts(attempts, args));
+    // A report that ends early does not wait for the next line to come.
+    tokio::select! {
+        report = &mut reporting => report,
+        () = sending => reporting.await,
+    }
+}
+
+/// A line that was read, and what became of it so far.
+struct Attempt {
+    line: u64,
+    receipt: Result<Receipt, Failure>,
+}
+
+async fn send_lines(
+    mut lines: mpsc::Receiver<(u64, io::Result<String>)>,
+    attempts: mpsc::Sender<Attempt>,
+    encoder: &Encoder,
+    publisher: &Publisher,
+    args: &PublishArgs,
+) {
+    while let Some((line, text)) = lines.recv().await {
+        let payload = text
+            .map_err(|error| Failure::failed(format!("cannot read it: {error}")))
+            .and_then(|text| encoder.payload(&text).map_err(Failure::failed));
+        let receipt = match payload {
+            Ok(payload) => publisher.submit(message(args, payload)).await.map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        if attempts.send(Attempt { line, receipt }).await.is_err() {
+            // The report has ended early, so nobody wants more.
+            return;
+        }
+    }
+}
+
+async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishArgs) -> Result<(), Failure> {
+    let mut output = Output::stdout();
+    let progress = progress_bar();
+    let (mut published, mut refused) = (0_u64, 0_u64);
+    while let Some(attempt) = attempts.recv().await {
+        let outcome = match attempt.receipt {
+            Ok(receipt) => receipt.await,
+            Err(failure) => {
+                refused += 1;
+                report_refusal(&progress, attempt.line, &failure);
+                continue;
+            }
+        };
+        match outcome {
+            Ok(receipt) if args.json => {
+                published += 1;
+                output.json(&receipt_line(&receipt))?;
+                if attempts.is_empty() {
+                    output.flush()?;
+                }
+            }
+            Ok(_) => published += 1,
+            Err(error) if error.refusal().is_some() => {
+                refused += 1;
+                report_refusal(&progress, attempt.line, &broker::failure(error, Some(&args.queue)));
+            }
+            Err(error) => {
+                output.flush()?;
+                return Err(Failure::from(error).context(format!("at line {}, after {published} messages", attempt.line)));
+            }
+        }
+        progress.set_position(published + refused);
+    }
+    progress.finish_and_clear();
+    if !args.json {
+        let noun = if published == 1 { "message" } else { "messages" };
+        output.line(format!("published {published} {noun}"))?;
+    }
+    output.flush()?;
+    match refused {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{refused} of {} messages were not published", published + refused))),
+    }
+}
+
+fn report_refusal(progress: &ProgressBar, line: u64, failure: &Failure) {
+    let report = failure.report_at(&format!("line {line}"));
+    progress.suspend(|| output::note(report.trim_end()));
+}
+
+/// Shown on a terminal only; hidden, it costs nothing.
+fn progress_bar() -> ProgressBar {
+    if !io::stderr().is_terminal() || io::stdin().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {human_pos} messages, {per_sec}").expect("the template is well-formed");
+    ProgressBar::no_length().with_style(style)
+}
+
+/// Sends every line that is not blank, with its number from 1; ends with stdin or when nobody listens.
+fn read_lines(input: impl BufRead, lines: &mpsc::Sender<(u64, io::Result<String>)>) {
+    for (number, text) in (1..).zip(input.lines()) {
+        let broken = text.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::InvalidData);
+        if text.as_ref().is_ok_and(|text| text.trim().is_empty()) {
+            continue;
+        }
+        if lines.blocking_send((number, text)).is_err() || broken {
+            return;
+        }
+    }
+}
+
+fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Text to payload: through the contract if there is one.
+struct Encoder(Option<Contract>);
+
+impl Encoder {
+    async fn fetch(client: &Client, queue: &str) -> Result<Encoder, Failure> {
+        Ok(Encoder(Contract::fetch(client, queue, None).await?))
+    }
+
+    fn payload(&self, text: &str) -> Result<Vec<u8>, String> {
+        match &self.0 {
+            Some(contract) => contract.encode(text),
+            None => Ok(text.as_bytes().to_vec()),
+        }
+    }
+}
+
+fn message(args: &PublishArgs, payload: Vec<u8>) -> Message {
+    let mut message = Message::new(payload);
+    for (name, value) in &args.headers {
+        message = message.header(name, value);
+    }
+    match &args.key {
+        Some(key) => message.ordering_key(key),
+        None => message,
+    }
+}
+
+/// A published message for programs, in the order of its keys.
+#[derive(Debug, Serialize)]
+struct ReceiptLine {
+    id: String,
+    /// None while the message is delayed.
+    seq: Option<u64>,
+    duplicate: bool,
+    durability: &'static str,
+    /// The violation of a message that went to the dead letter queue instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_lettered: Option<String>,
+}
+
+fn receipt_line(published: &Published) -> ReceiptLine {
+    ReceiptLine {
+        id: published.id.to_string(),
+        seq: published.seq,
+        duplicate: published.duplicate,
+        durability: durability_word(published.durability),
+        dead_lettered: published.dead_lettered.as_ref().map(|violation| violation.message.clone()),
+    }
+}
+
+fn receipt_words(published: &Published) -> String {
+    let place = match published.seq {
+        Some(seq) => format!("seq {seq}"),
+        None => "delayed".to_owned(),
+    };
+    let durability = durability_word(published.durability);
+    let duplicate = if published.duplicate { ", a duplicate" } else { "" };
+    let dead = match &published.dead_lettered {
+        Some(violation) => format!("; it went to the dead letter queue: {}", violation.message),
+        None => String::new(),
+    };
+    format!("published {} ({place}, {durability}{duplicate}){dead}", published.id)
+}
+
+fn durability_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Unspecified => "unspecified",
+        Durability::Fsync => "fsync",
+        Durability::Interval => "interval",
+        Durability::None => "none",
+        Durability::Quorum => "quorum",
+    }
+}
+
+fn parse_hex(text: &str) -> Result<Bytes, String> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    if !digits.len().is_multiple_of(2) {
+        return Err("there is a digit too few or too many: two make a byte".to_owned());
+    }
+    digits
+        .chunks(2)
+        .map(|pair| match (hex_digit(pair[0]), hex_digit(pair[1])) {
+            (Some(high), Some(low)) => Ok(high << 4 | low),
+            _ => Err(format!("'{}' is no byte in hexadecimal", String::from_utf8_lossy(pair))),
+        })
+        .collect::<Result<_, _>>()
+        .map(Bytes)
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a header is NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_is_whole_bytes_and_may_be_empty() {
+        assert_eq!(parse_hex(""), Ok(Bytes(vec![])));
+        assert_eq!(parse_hex("0aFF"), Ok(Bytes(vec![0x0a, 0xff])));
+        assert_eq!(parse_hex("0a 03 6f"), Ok(Bytes(vec![0x0a, 0x03, 0x6f])));
+        for wrong in ["0", "0g", "0x0a", "ä"] {
+            assert!(parse_hex(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_split_at_its_first_equals_sign() {
+        assert_eq!(parse_header("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert_eq!(parse_header("a="), Ok(("a".into(), String::new())));
+        assert!(parse_header("a").is_err());
+        assert!(parse_header("=b").is_err());
+    }
+
+    #[test]
+    fn lines_are_numbered_and_blank_ones_skipped() {
+        let (sender, mut lines) = mpsc::channel(8);
+        read_lines(&b"one\r\n\n  \n\xff\nfive"[..], &sender);
+        drop(sender);
+        let mut seen = Vec::new();
+        while let Ok((line, text)) = lines.try_recv() {
+            seen.push((line, text.ok()));
+        }
+        assert_eq!(seen, [(1, Some("one".into())), (4, None), (5, Some("five".into()))]);
+    }
+
+    #[test]
+    fn without_a_contract_the_text_is_the_payload() {
+        assert_eq!(Encoder(None).payload("{not json"), Ok(b"{not json".to_vec()));
+        let contract = crate::contract::tests::contract("syntax = \"proto3\"; message A { bool b = 1; }", "A");
+        let encoder = Encoder(Some(contract));
+        assert_eq!(encoder.payload(r#"{"b": true}"#), Ok(vec![0x08, 0x01]));
+        assert!(encoder.payload("{not json").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! `qwer-q serve`: settings in, a running broker out.
+//!
+//! What can be set is in `settings.rs`, where values come from in `sources.rs`; the broker itself is the crate `qwerq-broker`.
+
+mod settings;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+use qwerq_broker::{Config, Durability};
+use qwerq_core::QueueOptions;
+use qwerq_core::options::SchemaMode;
+
+use crate::failure::Failure;
+use crate::output;
+use settings::{BROKER_SETTINGS, DurabilityMode, Settings, queue_default_settings};
+use sources::Sources;
+
+/// The flags of `serve` that were given, as text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServeArgs(BTreeMap<String, String>);
+
+impl Args for ServeArgs {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .help("TOML file of settings: a flag's name with _ for -, such as data_dir = \"/data\" [env: QWERQ_CONFIG]");
+        command
+            .args(BROKER_SETTINGS.iter().map(|setting| setting.argument(true)))
+            .arg(config)
+            .next_help_heading("Defaults for new queues")
+            .args(queue_default_settings().map(|option| option.argument(true)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        ServeArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ServeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ServeArgs, clap::Error> {
+        let mut args = ServeArgs::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let flags = BROKER_SETTINGS.iter().map(|setting| setting.flag).chain(["config"]);
+        for flag in flags.chain(queue_default_settings().map(|option| option.flag)) {
+            if let Some(text) = matches.get_one::<String>(flag) {
+                self.0.insert(flag.to_owned(), text.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a broker until it is told to stop.
+pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
+    let mut sources = Sources::new(args.0, own_variables());
+    sources.read_file()?;
+    let settings = sources.settings()?;
+    log_to_stderr();
+    for warning in &sources.warnings {
+        tracing::warn!("{warning}");
+    }
+    warn_if_open(&settings);
+    start(settings)
+}
+
+fn start(settings: Settings) -> Result<(), Failure> {
+    let config = config(settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("the system refuses threads: {error}")))?;
+    let served = runtime.block_on(qwerq_broker::serve(config, announce, stopped()));
+    // A connection may still wait for a slow peer; nothing of it matters once the broker is drained.
+    runtime.shutdown_background();
+    served.map_err(|error| chain(&error))
+}
+
+/// An error with all its causes as context.
+fn chain(error: &dyn std::error::Error) -> Failure {
+    let mut failure = Failure::failed(error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        failure = failure.context(error.to_string());
+        cause = error.source();
+    }
+    failure
+}
+
+fn announce(addresses: qwerq_broker::Addresses) {
+    tracing::info!(broker = %addresses.broker, http = %addresses.http, "ready");
+    // For scripts: the one line on stdout, once both ports answer. A closed pipe is not an error.
+    let line = format!("qwer-q {} is ready: broker {}, http {}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
+    let _ = std::io::stdout().write_all(line.as_bytes());
+}
+
+/// Completes at SIGTERM or Ctrl-C.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        tracing::warn!("signals cannot be handled here; only a kill ends the broker");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn config(settings: Settings) -> Result<Config, Failure> {
+    let defaults = qwerq_broker::queue_options::merged(&QueueOptions::default(), &settings.queue_defaults, false);
+    Ok(Config {
+        bind: settings.bind,
+        port: settings.port,
+        http_port: settings.metrics_port,
+        data_dir: settings.data_dir,
+        schema_mode: match settings.schema_mode {
+            settings::SchemaMode::Permissive => SchemaMode::Permissive,
+            settings::SchemaMode::Strict => SchemaMode::Strict,
+        },
+        batch_interval: settings.batch_interval,
+        auth_token: settings.auth_token,
+        durability: match settings.durability {
+            DurabilityMode::Fsync => Durability::Fsync,
+            DurabilityMode::Interval => Durability::Interval(settings.fsync_interval),
+            DurabilityMode::None => Durability::None,
+        },
+        auto_create: settings.auto_create,
+        allowed_hosts: settings.allowed_hosts,
+        allowed_origins: settings.allowed_origins,
+        queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
+    })
+}
+
+fn own_variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("QWERQ_"))
+        .collect()
+}
+
+/// `RUST_LOG` filters the log; without it everything from `info` up is shown.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output::colour_on_stderr()).with_writer(std::io::stderr).init();
+}
+
+fn warn_if_open(settings: &Settings) {
+    if !settings.bind.is_loopback() && settings.auth_token.is_none() {
+        tracing::warn!(
+            bind = %settings.bind,
+            "THE BROKER IS OPEN: whoever reaches this address can read, write and delete every \
+             queue; set --auth-token-file or QWERQ_AUTH_TOKEN"
+        );
+    }
+}

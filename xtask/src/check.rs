@@ -1,0 +1,16 @@
+//! `cargo xtask check`: formatting and lints. What it refuses, CI refuses.
+
+use anyhow::Result;
+
+use crate::step::{Step, run_all};
+
+/// Runs every check, also after one has failed.
+///
+/// # Errors
+/// Names the checks that failed.
+pub(crate) fn run() -> Result<()> {
+    run_all(vec![
+        Step::cargo("format", &["fmt", "--all", "--check"]),
+        Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ])
+}

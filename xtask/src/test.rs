@@ -1,0 +1,36 @@
+//! `cargo xtask test`: every test of the workspace, in two builds, and one closing line `N passed, N failed`.
+//!
+//! The crates run in the dev profile, which `cargo xtask check` has half built already: debug assertions, invariants
+//! and overflow checks are on. The root package runs in release, because its tests drive the real binary under load and
+//! measure it: users run that build, and debug invariants would turn a million messages into hours. No third build.
+
+use anyhow::{Result, ensure};
+
+use crate::corpus;
+use crate::step::{Outcome, Step};
+use crate::tally::Tally;
+
+/// Runs every test, also after one has failed.
+///
+/// # Errors
+/// Says how many tests failed.
+pub(crate) fn run() -> Result<()> {
+    let mut tally = Tally::default();
+    let mut failed = Vec::new();
+    if let Err(error) = corpus::run() {
+        eprintln!("xtask: {error:#}");
+        tally.failed += 1;
+        failed.push("corpus");
+    }
+    for (name, arguments) in [
+        ("crates", ["test", "--workspace", "--exclude", "qwer-q", "--no-fail-fast"].as_slice()),
+        ("binary", &["test", "--package", "qwer-q", "--release", "--no-fail-fast"]),
+    ] {
+        if Step::cargo(name, arguments).run_tests(&mut tally)? == Outcome::Failed {
+            failed.push(name);
+        }
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
