@@ -315,7 +315,7 @@ impl Scenario {
         self.journal.push((kind, payload));
         self.dispatch.applied(&self.state, self.now, &applied);
         // Every other entry is checkpointed, so that a crash finds both rows and entries behind them.
-        if self.journal.len() % 2 == 0 {
+        if self.journal.len().is_multiple_of(2) {
             self.checkpoint();
         }
     }
