@@ -68,11 +68,13 @@ async fn print_messages(client: &Client, subscription: &mut Subscription, end: E
     let mut contracts = Contracts::default();
     let mut left = end.count.unwrap_or(u64::MAX);
     let mut interrupted = std::pin::pin!(interrupted());
+    let mut unread = std::pin::pin!(output::stdout_closed());
     while left > 0 {
         // What was printed is acknowledged too: an interrupt counts between batches.
         let next = tokio::select! {
             next = next_batch(subscription, end.quiet) => next?,
             () = &mut interrupted => None,
+            gone = &mut unread => return Err(gone),
         };
         let Some(mut batch) = next else {
             return Ok(());
