@@ -311,7 +311,7 @@ impl World {
         let next = self.dispatch.next_deadline();
         self.now = match self.dice.below(4) {
             0 => next.map_or(self.now, |at| at.max(self.now)),
-            1 => next.map_or(self.now, |at| (at - 1).max(self.now)),
+            1 => next.map_or(self.now, |at| at.saturating_sub(1).max(self.now)),
             2 => self.now + self.dice.below(100),
             _ => self.now + self.dice.below(4_000),
         };
