@@ -181,6 +181,7 @@ impl World {
             );
         }
         assert_eq!(self.dispatch.in_flight(), count(self.model.leases.len()), "leases in force");
+        self.model.check_stats(&self.dispatch);
     }
 
     // Publishing.
