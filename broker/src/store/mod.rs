@@ -50,7 +50,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { map_bytes: 1 << 40, chunk_bytes: 4 << 20 }
+        Self { map_bytes: 1 << 40, chunk_bytes: 1 << 20 }
     }
 }
 
