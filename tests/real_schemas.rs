@@ -50,8 +50,8 @@ struct Sample {
     queues: BTreeSet<String>,
     /// Types that have a payload of that kind.
     by_kind: BTreeMap<&'static str, usize>,
-    /// What the compiler said of files that it refused, and of how many.
-    refused: BTreeMap<String, usize>,
+    /// Why the compiler refused files, and how many.
+    refused: BTreeMap<&'static str, usize>,
 }
 
 impl Sample {
@@ -79,7 +79,7 @@ impl Sample {
     fn add(&mut self, package: &Package, file: &Path) {
         match compile(file, &package.includes) {
             Ok(compiled) => self.add_compiled(package.name, compiled),
-            Err(error) => *self.refused.entry(without_place(&error.to_string())).or_default() += 1,
+            Err(error) => *self.refused.entry(refusal(&error.to_string())).or_default() += 1,
         }
     }
 
@@ -247,10 +247,20 @@ fn report(sample: &Sample, refusals: &BTreeMap<&'static str, usize>) {
     say(&lines.join("\n"));
 }
 
-/// The first line of what the compiler says, `file:line:column: message`, without the place.
-fn without_place(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default();
-    line.split_once(": ").map_or(line, |(_, message)| message).to_owned()
+/// Why the compiler may refuse files of the corpus: protoc would refuse them too, or text with editions, which it cannot read.
+const REFUSALS: [(&str, &str); 3] = [
+    ("' not found", "an import is not in the package"),
+    ("`edition = ", "text with editions"),
+    ("invalid value of type 'validate.StringRules'", "an option `ignore_empty` that the package's own validate.proto lacks"),
+];
+
+/// The reason behind what the compiler says.
+///
+/// # Panics
+/// When it is none of those known: the compiler refuses what it should take.
+fn refusal(error: &str) -> &'static str {
+    let known = REFUSALS.iter().find(|(part, _)| error.contains(part));
+    known.unwrap_or_else(|| panic!("should this be refused? {error}")).1
 }
 
 /// A type's name up to its first part in upper case.
