@@ -12,6 +12,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_qwer-q");
 pub(crate) struct Broker {
     child: Child,
     args: Vec<String>,
+    environment: Vec<(String, String)>,
     data: PathBuf,
     /// Removes the directory in the end.
     _directory: tempfile::TempDir,
@@ -24,11 +25,17 @@ pub(crate) struct Broker {
 impl Broker {
     /// Starts a broker on an empty directory with further flags of `serve`, and waits until it is ready.
     pub(crate) fn start(args: &[&str]) -> Broker {
+        Broker::start_with(args, &[])
+    }
+
+    /// The same with environment variables.
+    pub(crate) fn start_with(args: &[&str], environment: &[(&str, &str)]) -> Broker {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let data = directory.path().join("data");
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let (child, address, http) = spawn(&data, &args);
-        Broker { child, args, data, _directory: directory, address, http }
+        let environment: Vec<_> = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (child, address, http) = spawn(&data, &args, &environment);
+        Broker { child, args, environment, data, _directory: directory, address, http }
     }
 
     /// `host:port` of the protocol.
@@ -60,7 +67,7 @@ impl Broker {
 
     /// Starts again on the same directory, on new ports.
     pub(crate) fn restart(&mut self) {
-        let (child, address, http) = spawn(&self.data, &self.args);
+        let (child, address, http) = spawn(&self.data, &self.args, &self.environment);
         self.child = child;
         self.address = address;
         self.http = http;
@@ -106,12 +113,13 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(data: &Path, args: &[String]) -> (Child, SocketAddr, SocketAddr) {
+fn spawn(data: &Path, args: &[String], environment: &[(String, String)]) -> (Child, SocketAddr, SocketAddr) {
     let mut child = Command::new(BINARY)
         .args(["serve", "--port", "0", "--metrics-port", "0", "--data-dir"])
         .arg(data)
         .args(args)
         .env_remove("QWERQ_AUTH_TOKEN")
+        .envs(environment.iter().cloned())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

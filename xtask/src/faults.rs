@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: plants each known fault (`broker/tests/faults/*.patch`) in a copy of the sources and expects a test
+//! `cargo xtask faults`: plants each known fault (`tests/faults/*.patch` of the broker and of its core) in a copy of the sources and expects a test
 //! to fail there. A test that no fault can fail proves nothing.
 //!
 //! A patch begins with what it breaks and a line `Caught by: <arguments of cargo test>`. The sources themselves have no
@@ -40,25 +40,34 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Where the patches are.
+const FOLDERS: [&str; 2] = ["broker/core/tests/faults", "broker/tests/faults"];
+
 fn all() -> Result<Vec<Fault>> {
-    let folder = root().join("broker/tests/faults");
     let mut faults = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
-        let patch = entry?.path();
-        if patch.extension().is_none_or(|extension| extension != "patch") {
-            continue;
+    for folder in FOLDERS {
+        let before = faults.len();
+        let folder = root().join(folder);
+        for entry in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
+            let patch = entry?.path();
+            if patch.extension().is_some_and(|extension| extension == "patch") {
+                faults.push(read(patch)?);
+            }
         }
-        let text = fs::read_to_string(&patch).with_context(|| format!("reading {}", patch.display()))?;
-        let Some(caught_by) = text.lines().find_map(|line| line.strip_prefix("Caught by: ")) else {
-            bail!("{} has no line `Caught by: <arguments of cargo test>`", patch.display());
-        };
-        let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let caught_by = caught_by.split_whitespace().map(str::to_owned).collect();
-        faults.push(Fault { name, patch, caught_by });
+        ensure!(faults.len() > before, "no *.patch in {}", folder.display());
     }
     faults.sort_by(|a, b| a.name.cmp(&b.name));
-    ensure!(!faults.is_empty(), "no *.patch in {}", folder.display());
     Ok(faults)
+}
+
+fn read(patch: PathBuf) -> Result<Fault> {
+    let text = fs::read_to_string(&patch).with_context(|| format!("reading {}", patch.display()))?;
+    let Some(caught_by) = text.lines().find_map(|line| line.strip_prefix("Caught by: ")) else {
+        bail!("{} has no line `Caught by: <arguments of cargo test>`", patch.display());
+    };
+    let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let caught_by = caught_by.split_whitespace().map(str::to_owned).collect();
+    Ok(Fault { name, patch, caught_by })
 }
 
 /// Applies the patch to the copy and runs the test there.

@@ -111,6 +111,14 @@ impl Contract {
         judge(&self.tables, 0, payload, unknown)
     }
 
+    /// Judges as `validate` does, by the exact walk alone: slow, and there to hold the fast one to it.
+    ///
+    /// # Errors
+    /// The first violation, with path and offset.
+    pub fn validate_exactly(&self, payload: &[u8], unknown: Unknown) -> Result<(), Violation> {
+        explain(&self.tables, 0, unknown == Unknown::Refuse, payload)
+    }
+
     /// Judges a payload as the contract's reply type. Without one there is nothing that a reply could break.
     ///
     /// # Errors

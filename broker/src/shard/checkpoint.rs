@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::config::Durability;
 use crate::files::{DiskFiles, Files};
 use crate::journal::{self, Synced};
-use crate::store::{self, Applied, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun, RowChange};
+use crate::store::{self, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun};
 
 use super::command::Command;
 use super::{Fault, Shard};
@@ -98,9 +98,8 @@ impl Shard {
 
     fn begin_checkpoint(&mut self) -> Result<(), Fault> {
         let changes = self.state.take_changes();
-        let last = self.log.journal().last();
         let checkpoint = Checkpoint {
-            rows: changes.rows.into_iter().map(row_change).collect(),
+            rows: changes.rows,
             messages: self.payloads.locations.freeze(),
             removed: changes
                 .removed
@@ -108,7 +107,7 @@ impl Shard {
                 .map(|(queue, numbers)| RemovedRun { queue: queue.0, space: MessageKey::LIVE, numbers })
                 .collect(),
             dropped_queues: changes.dropped.into_iter().map(|queue| queue.0).collect(),
-            applied: Applied { term: last.term, index: last.index, crc: last.crc },
+            applied: self.log.journal().last(),
         };
         self.checkpoints.bytes = 0;
         self.checkpoints.running = true;
@@ -162,14 +161,6 @@ impl Shard {
     fn helper(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         spawned.map(drop).map_err(|source| Fault::Io { action: format!("starting the thread `{name}`"), source })
-    }
-}
-
-fn row_change(change: qwerq_core::RowChange) -> RowChange {
-    match change {
-        qwerq_core::RowChange::Put { key, value } => RowChange::Put { key, value },
-        qwerq_core::RowChange::Delete { key } => RowChange::Delete { key },
-        qwerq_core::RowChange::DeletePrefix { prefix } => RowChange::DeletePrefix { prefix },
     }
 }
 

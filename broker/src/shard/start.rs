@@ -63,8 +63,7 @@ impl Shard {
             Durability::Interval(_) => journal::Durability::Interval,
             Durability::None => journal::Durability::None,
         };
-        let applied = store.applied()?;
-        let after = journal::Applied { term: applied.term, index: applied.index, crc: applied.crc };
+        let after = store.applied()?;
         let mut locations = Locations::default();
         let mut bytes = 0;
         let journal = Journal::open(files, options, after, &mut |record| {

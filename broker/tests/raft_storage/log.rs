@@ -211,7 +211,10 @@ impl RaftLogReader<Types> for Log {
             }
         });
         read.map_err(on_read)?;
-        broken.map_or(Ok(entries), |error| Err(on_read(error)))
+        match broken {
+            Some(error) => Err(on_read(error)),
+            None => Ok(entries),
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
 use qwerq_core::entry::{Applied, Body, Cause, Ended};
 use qwerq_core::options::{Mode, OnFailure, OnFull};
 use qwerq_core::{
-    Admission, Delivery, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection, Seq,
-    SessionId, State, SubscriptionKey,
+    Admission, Delivery, Dispatch, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection,
+    Seq, SessionId, State, SubscriptionKey,
 };
 
 /// Everything that the broker has promised.
@@ -634,6 +634,19 @@ impl Model {
         let group = self.queues.get_mut(&queue).unwrap().groups.get_mut(&key.group).unwrap();
         group.delivered.insert(seq);
         group.last = class;
+    }
+
+    /// What operators are told of each group.
+    pub(crate) fn check_stats(&self, dispatch: &Dispatch) {
+        for key in self.group_keys() {
+            let stats = dispatch.group_stats(key);
+            let group = self.group(key).unwrap();
+            let in_flight = self.leases.iter().filter(|lease| lease.group == key).count();
+            let consumers = self.subscriptions.iter().filter(|subscription| subscription.open && subscription.group == key).count();
+            let expected =
+                (u64::try_from(in_flight).unwrap(), u64::try_from(group.waiting.len()).unwrap(), u32::try_from(consumers).unwrap());
+            assert_eq!((stats.in_flight, stats.backing_off, stats.consumers), expected, "in flight, backing off, consumers of {key:?}");
+        }
     }
 
     /// Nothing that a willing consumer could have stays behind.

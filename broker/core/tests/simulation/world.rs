@@ -181,6 +181,7 @@ impl World {
             );
         }
         assert_eq!(self.dispatch.in_flight(), count(self.model.leases.len()), "leases in force");
+        self.model.check_stats(&self.dispatch);
     }
 
     // Publishing.
@@ -311,7 +312,7 @@ impl World {
         let next = self.dispatch.next_deadline();
         self.now = match self.dice.below(4) {
             0 => next.map_or(self.now, |at| at.max(self.now)),
-            1 => next.map_or(self.now, |at| (at - 1).max(self.now)),
+            1 => next.map_or(self.now, |at| at.saturating_sub(1).max(self.now)),
             2 => self.now + self.dice.below(100),
             _ => self.now + self.dice.below(4_000),
         };
