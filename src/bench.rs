@@ -26,6 +26,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
+use crate::interruption::interruption;
 use crate::output::{self, Output};
 use crate::{broker, duration, setting};
 use bound::Bounds;
@@ -156,20 +157,34 @@ fn measure(args: &BenchArgs, bench: &Bench, figures: &mut Figures) -> Result<(),
     bench.launch.cores.take_the_benchs();
     let mut probe = machine::Probe::new(&bench.launch.directory, bench.load.payload_bytes).map_err(machine_failure)?;
     broker::block_on(async {
-        for scenario in scenarios(args) {
-            progress.set_message("the machine itself");
-            measure_machine(&mut probe, bench, figures).map_err(machine_failure)?;
-            progress.set_message(name(scenario));
-            match &args.compare {
-                Some(old) => pairs::compare(bench, scenario, old, figures).await?,
-                None => bench.run(scenario, figures).await?,
-            }
+        // A scenario that is dropped ends its broker and removes its directory.
+        tokio::select! {
+            outcome = measure_all(args, bench, &mut probe, &progress, figures) => outcome,
+            () = interruption() => Err(Failure::failed("interrupted")),
         }
-        progress.set_message("the machine itself");
-        measure_machine(&mut probe, bench, figures).map_err(machine_failure)
     })?;
     progress.finish_and_clear();
     Ok(())
+}
+
+async fn measure_all(
+    args: &BenchArgs,
+    bench: &Bench,
+    probe: &mut machine::Probe,
+    progress: &ProgressBar,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    for scenario in scenarios(args) {
+        progress.set_message("the machine itself");
+        measure_machine(probe, bench, figures).map_err(machine_failure)?;
+        progress.set_message(name(scenario));
+        match &args.compare {
+            Some(old) => pairs::compare(bench, scenario, old, figures).await?,
+            None => bench.run(scenario, figures).await?,
+        }
+    }
+    progress.set_message("the machine itself");
+    measure_machine(probe, bench, figures).map_err(machine_failure)
 }
 
 /// What was asked for; a broker that runs already cannot be killed, and its memory is not ours to read.

@@ -9,6 +9,7 @@ use qwerq::{Client, ConsumeOptions, Delivery, Reconnect, Subscription};
 
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
+use crate::interruption::interruption;
 use crate::message_json::Contracts;
 use crate::output::{self, Output};
 use crate::{duration, setting};
@@ -67,12 +68,14 @@ async fn print_messages(client: &Client, subscription: &mut Subscription, end: E
     let mut output = Output::stdout();
     let mut contracts = Contracts::default();
     let mut left = end.count.unwrap_or(u64::MAX);
-    let mut interrupted = std::pin::pin!(interrupted());
+    let mut interrupted = std::pin::pin!(interruption());
+    let mut unread = std::pin::pin!(output::stdout_closed());
     while left > 0 {
         // What was printed is acknowledged too: an interrupt counts between batches.
         let next = tokio::select! {
             next = next_batch(subscription, end.quiet) => next?,
             () = &mut interrupted => None,
+            gone = &mut unread => return Err(gone),
         };
         let Some(mut batch) = next else {
             return Ok(());
@@ -128,19 +131,4 @@ async fn acknowledge(batch: Vec<Delivery>) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Ctrl-C, or SIGTERM.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        }
-        // Without the handler the signal ends the process at once, which is no worse.
-        Err(_) => std::future::pending().await,
-    }
 }

@@ -20,6 +20,7 @@ use protox::{
 };
 
 use crate::{diagnostic::Diagnostic, ir::qualified};
+pub(crate) use descriptor_set::BUILT_IN;
 use include::{IncludeDirs, Sources};
 
 /// What a root file gives.
@@ -30,6 +31,8 @@ pub struct Compiled {
     /// The text of every file that was read, by the name that imports use. Empty for a ready descriptor set; files that are built in
     /// are not listed.
     pub sources: Vec<(String, String)>,
+    /// The name that imports use for the root file. Of a ready descriptor set: of all files but the well-known ones.
+    pub roots: Vec<String>,
     /// Full names of the root file's messages, nested ones included, in the order of the text. Of a ready descriptor set: of all files
     /// but the well-known ones.
     pub messages: Vec<String>,
@@ -90,13 +93,11 @@ pub fn compile(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileErr
     if is_descriptor_set(file, &bytes) {
         let shown = file.display().to_string();
         let set = descriptor_set::complete(&bytes, &shown)?;
-        let all_files: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
-        return Ok(compiled(set.raw, Vec::new(), &set.files, |name| all_files.iter().any(|n| n == name)));
+        let roots: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
+        return Ok(compiled(set.raw, Vec::new(), &set.files, roots));
     }
     compile_text(file, includes)
 }
-
-pub(crate) use descriptor_set::BUILT_IN;
 
 /// Whether `google/protobuf/...` of that name is built into the compiler.
 pub(crate) fn is_built_in(name: &str) -> bool {
@@ -127,18 +128,13 @@ fn compile_text(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileEr
     let raw = compiler.encode_file_descriptor_set();
     let files = FileDescriptorSet::decode(raw.as_slice()).expect("the compiler's own output decodes").file;
     let texts = sources.take_texts();
-    Ok(compiled(raw, texts, &files, |name| name == root))
+    Ok(compiled(raw, texts, &files, vec![root]))
 }
 
-fn compiled(
-    descriptor_set: Vec<u8>,
-    sources: Vec<(String, String)>,
-    files: &[FileDescriptorProto],
-    is_root: impl Fn(&str) -> bool,
-) -> Compiled {
+fn compiled(descriptor_set: Vec<u8>, sources: Vec<(String, String)>, files: &[FileDescriptorProto], roots: Vec<String>) -> Compiled {
     let (mut messages, mut imported_messages, mut services) = (Vec::new(), Vec::new(), Vec::new());
     for file in files {
-        let root = is_root(file.name());
+        let root = roots.iter().any(|root| root == file.name());
         let names = if root { &mut messages } else { &mut imported_messages };
         for message in &file.message_type {
             collect_messages(file.package(), message, names);
@@ -161,7 +157,7 @@ fn compiled(
             }));
         }
     }
-    Compiled { descriptor_set, sources, messages, imported_messages, services }
+    Compiled { descriptor_set, sources, roots, messages, imported_messages, services }
 }
 
 fn collect_messages(scope: &str, message: &DescriptorProto, names: &mut Vec<String>) {

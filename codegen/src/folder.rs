@@ -1,4 +1,4 @@
-//! A folder of .proto files as the source of contracts, before any broker exists.
+//! A folder of .proto files, or of descriptor sets, as the source of contracts, before any broker exists.
 //!
 //! Which queue carries which message is written in the folder's `qwerq.toml`; without one, all messages are emitted and no client is.
 //! The fingerprint is the registry's to compute, so contracts from a folder carry none and the broker validates against its active
@@ -64,7 +64,7 @@ struct FileName {
     name: String,
 }
 
-/// Compiles every .proto file below `dir`. Imports are relative to `dir`, then to `includes`.
+/// Compiles every .proto file below `dir`, and reads every descriptor set (`.binpb`). Imports are relative to `dir`, then to `includes`.
 ///
 /// # Errors
 /// Everything that is wrong in any of the files or in `qwerq.toml`, all at once.
@@ -104,7 +104,7 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
                 *slot = Some(compiled.clone());
             }
         }
-        roots.push(name);
+        roots.extend(compiled.roots);
     }
     if diagnostics.has_errors() {
         return Err(diagnostics);
@@ -171,7 +171,7 @@ fn read_config(dir: &Path) -> Result<(Config, String), Diagnostics> {
     }
 }
 
-/// All .proto files, sorted; hidden folders and those of package managers and builds are left out.
+/// All .proto files and descriptor sets, sorted; hidden folders and those of package managers and builds are left out.
 fn find_protos(dir: &Path, protos: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
     let fail = |error: std::io::Error| Diagnostic::error(format!("cannot read the folder: {error}")).at(dir.display().to_string(), None);
     let mut entries = fs::read_dir(dir).map_err(fail)?.collect::<Result<Vec<_>, _>>().map_err(fail)?;
@@ -183,7 +183,7 @@ fn find_protos(dir: &Path, protos: &mut Vec<PathBuf>) -> Result<(), Diagnostic> 
             if !skipped {
                 find_protos(&path, protos)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "proto") {
+        } else if path.extension().is_some_and(|extension| extension == "proto" || extension == "binpb") {
             protos.push(path);
         }
     }

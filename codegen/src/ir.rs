@@ -3,6 +3,7 @@
 //! It is where schemas of different contracts meet, so it is where they can disagree; every disagreement is collected before anything is
 //! lowered. It knows no target language: `lower/` decides names. How files are merged is told in [`merge`].
 
+mod editions;
 pub(crate) mod locations;
 mod merge;
 

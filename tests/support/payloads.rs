@@ -24,6 +24,8 @@ pub(crate) struct Invalid {
     pub(crate) kind: &'static str,
     pub(crate) path: String,
     pub(crate) offset: usize,
+    /// Whether the broken piece stands inside a nested message, group or map entry.
+    pub(crate) nested: bool,
 }
 
 /// Messages nest no deeper, but for required fields.
@@ -249,7 +251,7 @@ impl Container {
         tree.at_mut(address).pieces.insert(index, piece);
         let (bytes, place) = tree.encode();
         let Place { path, offset } = place.expect("the broken piece was put in");
-        Invalid { bytes, kind, path, offset }
+        Invalid { bytes, kind, path, offset, nested: !address.is_empty() }
     }
 }
 

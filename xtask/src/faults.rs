@@ -81,11 +81,13 @@ fn is_noticed(fault: &Fault, copy: &Path) -> Result<bool> {
         .env("GIT_CEILING_DIRECTORIES", &ceiling.to_string_lossy())
         .run()?;
     ensure!(apply == Outcome::Passed, "{} does not apply: renew it for the sources of today", fault.patch.display());
+    let build = ceiling.join("faults").join("build");
     let test = |name, more: &[&str]| {
         let arguments = ["test"].into_iter().chain(fault.caught_by.iter().map(String::as_str));
         let arguments: Vec<_> = arguments.chain(more.iter().copied()).collect();
-        // The dependencies are built already, and the same.
-        Step::cargo(name, &arguments).directory(copy).env("CARGO_TARGET_DIR", &target_dir().to_string_lossy())
+        // One folder for all faults, so that dependencies are built once; not the workspace's own, where cargo would take
+        // what it built from a copy for what it builds from the sources.
+        Step::cargo(name, &arguments).directory(copy).env("CARGO_TARGET_DIR", &build.to_string_lossy())
     };
     ensure!(test("build", &["--no-run"]).run()? == Outcome::Passed, "{} does not compile", fault.name);
     let mut tally = Tally::default();

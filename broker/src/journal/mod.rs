@@ -255,7 +255,7 @@ impl<F: Files> Journal<F> {
         if index > self.last.index {
             return Ok(());
         }
-        let before = self.reader().identify(index - 1)?;
+        let before = self.reader().applied(index - 1)?;
         self.poisoning(|journal| {
             for live in journal.shared.live_mut().iter_mut() {
                 live.cut(index);

@@ -4,8 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use qwerq_core::SessionId;
-
 use crate::config::Durability;
 use crate::files::{DiskFiles, Files};
 use crate::journal::{self, Synced};
@@ -63,7 +61,7 @@ impl Checkpoints {
 impl Shard {
     /// Whether a command must wait for the checkpoint: publishes do, and so does what their connection sent after one.
     pub(super) fn must_hold(&mut self, command: &Command) -> bool {
-        let Some(session) = in_order_session(command) else { return false };
+        let Some(session) = command.session().filter(|_| command.is_in_order()) else { return false };
         let behind = self.checkpoints.is_behind() && matches!(command, Command::Publish(_));
         let Some(session) = self.sessions.get_mut(&session) else { return false };
         let hold = behind || session.held > 0;
@@ -153,7 +151,7 @@ impl Shard {
         self.payloads.locations.thaw();
         self.log.journal().recycle_through(done.applied.index);
         for command in std::mem::take(&mut self.held) {
-            if let Some(session) = in_order_session(&command).and_then(|session| self.sessions.get_mut(&session)) {
+            if let Some(session) = command.session().and_then(|session| self.sessions.get_mut(&session)) {
                 session.held -= 1;
             }
             self.handle(command)?;
@@ -164,31 +162,6 @@ impl Shard {
     fn helper(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         spawned.map(drop).map_err(|source| Fault::Io { action: format!("starting the thread `{name}`"), source })
-    }
-}
-
-/// The connection of a publish, or of a request whose reply must keep its place behind the replies of earlier publishes.
-fn in_order_session(command: &Command) -> Option<SessionId> {
-    match command {
-        Command::Publish(command) => Some(command.asker.session),
-        Command::Reply { session, .. } => Some(*session),
-        Command::Consume(asker, _)
-        | Command::QueueCreate(asker, _)
-        | Command::QueueUpdate(asker, _)
-        | Command::QueueDelete(asker, _)
-        | Command::QueueInfo(asker, _)
-        | Command::QueuePurge(asker, _)
-        | Command::QueueList(asker)
-        | Command::GroupCreate(asker, _)
-        | Command::GroupDelete(asker, _)
-        | Command::SchemaGet(asker, _)
-        | Command::SchemaList(asker, _)
-        | Command::Peek(asker, _)
-            if asker.request_id.is_none() =>
-        {
-            Some(asker.session)
-        }
-        _ => None,
     }
 }
 

@@ -175,6 +175,9 @@ impl Shard {
     }
 
     fn handle(&mut self, command: Command) -> Result<(), Fault> {
+        if let Some(session) = command.session() {
+            self.dispatch.heard(session);
+        }
         if self.must_hold(&command) {
             self.held.push_back(command);
             return Ok(());
@@ -184,7 +187,7 @@ impl Shard {
                 self.sessions.insert(session, Session { outbox, window, client, touched: false, held: 0 });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
-            Command::Heartbeat(session) => self.dispatch.heard(session),
+            Command::Heartbeat(_) => {}
             Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
             Command::Publish(command) => self.publish(*command)?,
             Command::Consume(asker, consume) => self.consume(asker, &consume)?,

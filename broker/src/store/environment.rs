@@ -15,6 +15,7 @@
 //! Numbers in values are little-endian. Values of `meta` end with a checksum as rows do:
 //! CRC-32C over key and value.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +68,7 @@ impl Environment {
             let tables = [table(META)?, table("rows")?, table("messages")?, table("removed")?, table("unfinished")?];
             let [meta, ..] = tables;
             if meta.get(txn, FORMAT_KEY)?.is_none() {
+                sync_dirs(dir)?;
                 let id: [u8; 16] = rand::random();
                 put_sealed(meta, txn, FORMAT_KEY, &FORMAT.to_le_bytes())?;
                 put_sealed(meta, txn, STORE_ID_KEY, &id)?;
@@ -126,6 +128,19 @@ impl Environment {
     fn meta<const N: usize>(&self, txn: &RoTxn<'_>, key: &'static [u8]) -> Result<[u8; N], StoreError> {
         read_meta(&self.dir, self.meta, txn, key)
     }
+}
+
+/// Makes the entries of new files and directories durable: LMDB syncs contents only. A journal whose store has vanished could not be told from
+/// somebody else's.
+fn sync_dirs(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()?;
+    for above in dir.canonicalize()?.ancestors().skip(1).take(2) {
+        // A directory above that may not be read was not made here.
+        if let Ok(above) = File::open(above) {
+            above.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a store that a newer program wrote, before anything of it is touched.
@@ -197,8 +212,16 @@ fn lmdb_error(dir: &Path, error: heed::Error) -> StoreError {
     let full = |detail: &str| StoreError::Full { path: path.clone(), detail: detail.to_owned() };
     match error {
         heed::Error::Mdb(MdbError::MapFull) => full("the map is full"),
-        heed::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => full("the disk is full"),
+        heed::Error::Io(error) if is_no_space(dir, &error) => full("the disk is full"),
         heed::Error::Io(error) => denied(dir, "use the store in", error),
         error => StoreError::Lmdb { path, message: error.to_string() },
     }
+}
+
+fn is_no_space(dir: &Path, error: &io::Error) -> bool {
+    const NEXT_TO_NOTHING: u64 = 1024 * 1024;
+    // LMDB reports a write that the disk had no room for as an I/O error, when a part of it did fit.
+    let cut_short = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || cut_short && rustix::fs::statvfs(dir).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < NEXT_TO_NOTHING)
 }

@@ -5,9 +5,12 @@ use std::{fs, path::PathBuf, sync::LazyLock};
 use proptest::prelude::*;
 use prost::Message as _;
 use prost_reflect::prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
-use qwerq_broker::registry::{Contract, Fingerprint, Registry, SchemaError, Unknown, descriptor_set};
+use qwerq_broker::registry::{Contract, Fingerprint, Registry, SchemaError, Unknown, descriptor_set, lowered};
 
-use crate::compile::{compile_file, compile_sources};
+use crate::{
+    compile::{compile_file, compile_sources},
+    payloads::payloads,
+};
 
 const SHOP: &str = r#"syntax = "proto3"; package shop;
 message Order { string id = 1; repeated Line lines = 2; } message Line { string sku = 1; int32 units = 2; }
@@ -228,6 +231,39 @@ fn editions_are_judged_by_their_features() {
 }
 
 #[test]
+fn editions_are_lowered_for_the_library() {
+    for name in ["editions.protoc.binpb", "editions.buf.binpb"] {
+        let contract = Contract::compile(&read(name), "ed.Doc", None).expect("edition sets are accepted");
+        let pool = contract.pool().expect("the library takes the lowered set");
+        let doc = pool.get_message_by_name("ed.Doc").expect("it is there");
+        let field = |name: &str| doc.get_field_by_name(name).expect("it is there");
+        assert!(field("id").is_required() && field("part").is_group() && field("parts").is_group());
+        assert!(!field("plain").is_group() && !field("loose").is_packed() && field("by_name").is_map());
+        for seed in 0..30 {
+            let payloads = payloads(&doc, seed);
+            assert_eq!(contract.validate(&payloads.valid, Unknown::Refuse), Ok(()), "seed {seed}");
+            for invalid in &payloads.invalid {
+                let found = contract.validate(&invalid.bytes, Unknown::Refuse).expect_err("it is broken");
+                assert_eq!((found.kind.name(), &found.path, found.offset), (invalid.kind, &invalid.path, invalid.offset));
+            }
+        }
+    }
+    let plain = read("shop.protoc.binpb");
+    assert_eq!(lowered(&plain).expect("it holds together"), plain);
+}
+
+#[test]
+fn explicit_presence_becomes_optional() {
+    let contract = Contract::compile(&read("presence.protoc.binpb"), "ed.Presence", None).expect("edition sets are accepted");
+    let pool = contract.pool().expect("the library takes the lowered set");
+    let message = pool.get_message_by_name("ed.Presence").expect("it is there");
+    for (name, presence) in [("explicit", true), ("implicit", false), ("message", true), ("member", true)] {
+        assert_eq!(message.get_field_by_name(name).expect("it is there").supports_presence(), presence, "{name}");
+    }
+    assert_eq!(message.oneofs().filter(|oneof| !oneof.is_synthetic()).count(), 1);
+}
+
+#[test]
 fn an_edition_that_is_not_known_is_refused_by_name() {
     let set = compile_sources(&[("shop.proto", SHOP)]);
     let contract = Contract::compile(&set, "shop.Order", None).expect("it compiles");
@@ -305,6 +341,7 @@ proptest! {
         let mut set = set.clone();
         crate::oracle::mutate(&mut set, &mutations);
         if let Ok(contract) = Contract::compile(&set, message_type, None) {
+            let _ = contract.pool();
             let _ = contract.validate(&payload, Unknown::Refuse);
             let again = Contract::restore(&set, message_type, None).expect("what was accepted is accepted again");
             prop_assert_eq!(contract.fingerprint(), again.fingerprint());

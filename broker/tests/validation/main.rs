@@ -7,4 +7,5 @@ mod contracts;
 mod oracle;
 #[path = "../../../tests/support/payloads.rs"]
 mod payloads;
+mod rules;
 mod schemas;

@@ -47,6 +47,8 @@ fn payloads_that_know_where_they_are_broken_are_refused_there() {
 fn check(subject: &Subject, payload: &[u8]) {
     let ours = subject.contract.validate(payload, Unknown::Accept);
     let strict = subject.contract.validate(payload, Unknown::Refuse);
+    assert_eq!(ours, subject.contract.validate_exactly(payload, Unknown::Accept), "{subject:?} {payload:02x?}");
+    assert_eq!(strict, subject.contract.validate_exactly(payload, Unknown::Refuse), "{subject:?} {payload:02x?}");
     let theirs = DynamicMessage::decode(subject.descriptor.clone(), payload);
     let good = match (&ours, &theirs) {
         (Ok(()), Ok(message)) => is_complete(message),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use prost::{Message, bytes::Bytes};
 use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, field_descriptor_proto::Type};
 
-use super::{Locations, SchemaFile, qualified};
+use super::{Locations, SchemaFile, editions, qualified};
 use crate::{
     compile::is_built_in,
     contract::{ContractSource, TypeSource},
@@ -86,19 +86,18 @@ impl Source {
     fn decode(label: String, descriptor_set: &Bytes, diagnostics: &mut Diagnostics) -> Option<Source> {
         let decoded = RawFiles::decode(descriptor_set.clone())
             .and_then(|set| set.file.into_iter().map(|raw| FileDescriptorProto::decode(raw.clone()).map(|file| (file, raw))).collect());
-        let files: Vec<(FileDescriptorProto, Bytes)> = match decoded {
+        let mut files: Vec<(FileDescriptorProto, Bytes)> = match decoded {
             Ok(files) => files,
             Err(error) => {
                 diagnostics.push(Diagnostic::error(format!("{label}: the descriptor set does not decode: {error}")));
                 return None;
             }
         };
-        if let Some((file, _)) = files.iter().find(|(file, _)| file.syntax() == "editions" && !is_built_in(file.name())) {
-            diagnostics.push(
-                Diagnostic::error(format!("{label}: {} is written in an edition, which cannot be generated yet", file.name()))
-                    .help("write the file in proto3, where `optional` gives explicit presence"),
-            );
-            return None;
+        for (file, raw) in files.iter_mut().filter(|(file, _)| !is_built_in(file.name())) {
+            if let Err(what) = editions::lower(file, raw) {
+                diagnostics.push(Diagnostic::error(format!("{label}: {}: {what}", file.name())));
+                return None;
+            }
         }
         let (mut types, mut by_file) = (HashMap::new(), Vec::new());
         for (file_at, (file, _)) in files.iter().enumerate() {

@@ -263,7 +263,16 @@ impl Printer {
         } else {
             self.line(&format!("{pattern} => {{"));
             self.depth += 1;
-            self.line(&value);
+            match value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')')) {
+                Some(inner) if !self.fits(&value, 0) => {
+                    self.line("Some(");
+                    self.depth += 1;
+                    self.line(&format!("{inner},"));
+                    self.depth -= 1;
+                    self.line(")");
+                }
+                _ => self.line(&value),
+            }
             self.depth -= 1;
             self.line("}");
         }

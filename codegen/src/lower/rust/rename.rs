@@ -169,19 +169,20 @@ fn plan_types(files: &[FileDescriptorProto], reserved: &[&str]) -> Vec<Node> {
     for (file_at, file) in files.iter().enumerate() {
         let scope = ident::package(file.package());
         modules.extend((1..=scope.len()).map(|depth| scope[..depth].to_vec()));
-        let level = open.entry(scope.len()).or_default();
+        let mut types = Vec::new();
         for (at, message) in file.message_type.iter().enumerate() {
             let path = vec![locations::FILE_MESSAGE, locations::index(at)];
-            level.push(Node::message(message, file_at, path, file.package(), None));
+            types.push(Node::message(message, file_at, path, file.package(), None));
         }
         for (at, enumeration) in file.enum_type.iter().enumerate() {
             let path = vec![locations::FILE_ENUM, locations::index(at)];
-            level.push(Node::new(enumeration.name(), Kind::Enum, file_at, path, file.package(), None));
+            types.push(Node::new(enumeration.name(), Kind::Enum, file_at, path, file.package(), None));
         }
-        for node in level.iter_mut().filter(|node| node.file == file_at) {
+        for node in &mut types {
             node.scope.clone_from(&scope);
             node.new_full_name = file.package().to_owned();
         }
+        open.entry(scope.len()).or_default().extend(types);
     }
     let mut taken: HashMap<Vec<String>, HashMap<String, String>> = HashMap::new();
     taken.insert(Vec::new(), reserved.iter().map(|name| ((*name).to_owned(), "the clients use that name".to_owned())).collect());

@@ -1,6 +1,7 @@
 //! The client: a cheap handle to one connection that comes back by itself. Every call here is one hop to `publisher`, `subscription`,
 //! `admin` or `call`; the connection itself lives in `driver` and `session`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,13 +34,18 @@ use crate::wire_time::millis;
 ///
 /// When the last clone (publishers and subscriptions included) is dropped, what was published and settled still goes out; use
 /// [`Client::close`] to know that it has.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("settings", &self.shared().settings).finish_non_exhaustive()
+    }
+}
+
 /// Ends the connection task when the last client is gone.
-#[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
 }

@@ -1,9 +1,6 @@
 //! Calls and responders against a scripted broker.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "tests panic when something is not as scripted"
-)]
+#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
 
 mod support;
 
