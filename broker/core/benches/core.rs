@@ -31,7 +31,7 @@ const PLAIN: Kind = Kind { keys: 0, is_idempotent: false, groups: 1 };
 
 fn empty(groups: u32) -> State {
     let mut state = State::default();
-    let mut apply = |state: &mut State, body| {
+    let apply = |state: &mut State, body| {
         state.apply(Entry { now: NOW, body });
     };
     let body = state.create_queue("orders", QueueOptions::default());
