@@ -97,6 +97,8 @@ fn strict_mode_refuses_a_queue_without_a_contract_and_says_what_to_do() {
     let error = result.error.expect("refused");
     assert_eq!(error.name, "contract-required");
     assert!(error.message.contains("qwer-q schema register -q untyped"), "{}", error.message);
+    raw.send(Opcode::QueueInfo, None, &wire::QueueName { name: "untyped".to_owned() });
+    raw.expect_error("queue-not-found");
 }
 
 #[test]

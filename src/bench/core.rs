@@ -14,14 +14,14 @@ pub(super) enum Cores {
 }
 
 impl Cores {
-    /// The first two cores that this process may use.
+    /// The last core that this process may use is the broker's, the first is the bench's: interrupts mostly go to the first.
     pub(super) fn available() -> Cores {
         let Ok(allowed) = sched_getaffinity(None) else {
             return Cores::Shared;
         };
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        match (cores.next(), cores.next()) {
-            (Some(broker), Some(bench)) => Cores::Apart { broker, bench },
+        match (cores.next(), cores.next_back()) {
+            (Some(bench), Some(broker)) => Cores::Apart { broker, bench },
             _ => Cores::Shared,
         }
     }

@@ -105,7 +105,12 @@ impl Shard {
         if let Some(queue) = self.state.queue_named(queue) {
             return Ok(Some(queue.id));
         }
-        self.may_create(queue).map(|()| None)
+        self.may_create(queue)?;
+        // What strict mode refuses must not leave a queue behind.
+        match self.policies.mode(queue) {
+            SchemaMode::Strict => Err(contract_required(queue)),
+            SchemaMode::Permissive => Ok(None),
+        }
     }
 
     /// The connection judged the payloads by the contract that it saw. When the queue had none then and has one now, they are judged here.
@@ -116,12 +121,7 @@ impl Shard {
         let queue = self.state.queue(queue).expect("just found or created");
         let Some(contract) = self.registry.get(&queue.name) else {
             if self.policies.mode(&queue.name) == SchemaMode::Strict {
-                return Err(ErrorCode::ContractRequired
-                    .with(format!(
-                        "queue `{0}` has no contract and the mode is strict; register one: qwer-q schema register -q {0} -p FILE -m TYPE",
-                        queue.name
-                    ))
-                    .detail("queue", &queue.name));
+                return Err(contract_required(&queue.name));
             }
             return Ok(());
         };
@@ -195,6 +195,12 @@ impl Shard {
             items,
         }));
     }
+}
+
+fn contract_required(queue: &str) -> wire::Error {
+    let text =
+        format!("queue `{queue}` has no contract and the mode is strict; register one: qwer-q schema register -q {queue} -p FILE -m TYPE");
+    ErrorCode::ContractRequired.with(text).detail("queue", queue)
 }
 
 /// Payload and headers: what limits count.
