@@ -64,9 +64,8 @@ impl Shard {
         let Some(session) = command.session().filter(|_| command.is_in_order()) else { return false };
         let behind = self.checkpoints.is_behind() && matches!(command, Command::Publish(_));
         let Some(session) = self.sessions.get_mut(&session) else { return false };
-        let hold = behind || session.held > 0;
-        session.held += u32::from(hold);
-        hold
+        session.holding |= behind;
+        session.holding
     }
 
     /// Spares, interval syncs, checkpoints.
@@ -149,10 +148,14 @@ impl Shard {
         self.checkpoints.running = false;
         self.payloads.locations.thaw();
         self.log.journal().recycle_through(done.applied.index);
-        for command in std::mem::take(&mut self.held) {
-            if let Some(session) = command.session().and_then(|session| self.sessions.get_mut(&session)) {
-                session.held -= 1;
+        // All of them are let go before the first is handled: one that still counted would hold up the others again.
+        let held = std::mem::take(&mut self.held);
+        for session in held.iter().filter_map(Command::session) {
+            if let Some(session) = self.sessions.get_mut(&session) {
+                session.holding = false;
             }
+        }
+        for command in held {
             self.handle(command)?;
         }
         Ok(())

@@ -58,8 +58,8 @@ struct Session {
     client: String,
     /// Something was appended this turn.
     touched: bool,
-    /// Commands that wait, in order, for a checkpoint to make room.
-    held: u32,
+    /// Its commands wait, in order, for a checkpoint to make room.
+    holding: bool,
 }
 
 /// One shard.
@@ -184,7 +184,7 @@ impl Shard {
         }
         match command {
             Command::Opened { session, outbox, window, client } => {
-                self.sessions.insert(session, Session { outbox, window, client, touched: false, held: 0 });
+                self.sessions.insert(session, Session { outbox, window, client, touched: false, holding: false });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
             Command::Heartbeat(_) => {}
