@@ -18,7 +18,7 @@ mod scenario;
 mod single;
 mod target;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
+use crate::interruption::interruption;
 use crate::output::{self, Output};
 use crate::{broker, duration, setting};
 use bound::Bounds;
@@ -37,7 +38,7 @@ use scenario::{Bench, Scenario};
 use target::Target;
 
 /// How long each of the machine's own figures is measured.
-const MACHINE_TIME: Duration = Duration::from_millis(700);
+const MACHINE_TIME: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -45,7 +46,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum)]
     scenario: Vec<Scenario>,
     /// Bytes of a message's payload
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = setting::count::<usize>)]
     payload_bytes: usize,
     /// Publishes in flight per connection
     #[arg(long, value_name = "N", default_value_t = 1_024, value_parser = setting::count::<usize>)]
@@ -150,24 +151,40 @@ fn prepare(args: &BenchArgs) -> Result<Bench, Failure> {
     })
 }
 
+/// The machine is measured before each scenario and after the last, since others may use it too; its medians count.
 fn measure(args: &BenchArgs, bench: &Bench, figures: &mut Figures) -> Result<(), Failure> {
     let progress = progress();
-    progress.set_message("the machine itself");
     bench.launch.cores.take_the_benchs();
-    measure_machine(bench, figures)?;
-    let scenarios = scenarios(args);
+    let mut probe = machine::Probe::new(&bench.launch.directory, bench.load.payload_bytes).map_err(machine_failure)?;
     broker::block_on(async {
-        for scenario in scenarios {
-            progress.set_message(name(scenario));
-            match &args.compare {
-                Some(old) => pairs::compare(bench, scenario, old, figures).await?,
-                None => bench.run(scenario, figures).await?,
-            }
+        // A scenario that is dropped ends its broker and removes its directory.
+        tokio::select! {
+            outcome = measure_all(args, bench, &mut probe, &progress, figures) => outcome,
+            () = interruption() => Err(Failure::failed("interrupted")),
         }
-        Ok(())
     })?;
     progress.finish_and_clear();
     Ok(())
+}
+
+async fn measure_all(
+    args: &BenchArgs,
+    bench: &Bench,
+    probe: &mut machine::Probe,
+    progress: &ProgressBar,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    for scenario in scenarios(args) {
+        progress.set_message("the machine itself");
+        measure_machine(probe, bench, figures).map_err(machine_failure)?;
+        progress.set_message(name(scenario));
+        match &args.compare {
+            Some(old) => pairs::compare(bench, scenario, old, figures).await?,
+            None => bench.run(scenario, figures).await?,
+        }
+    }
+    progress.set_message("the machine itself");
+    measure_machine(probe, bench, figures).map_err(machine_failure)
 }
 
 /// What was asked for; a broker that runs already cannot be killed, and its memory is not ours to read.
@@ -181,19 +198,20 @@ fn scenarios(args: &BenchArgs) -> Vec<Scenario> {
     chosen.into_iter().filter(|scenario| own || *scenario != Scenario::Memory).collect()
 }
 
-fn measure_machine(bench: &Bench, figures: &mut Figures) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("cannot measure the machine: {error}"));
-    let (cores, bytes) = (bench.launch.cores, bench.load.payload_bytes.max(4));
-    let mut probe = machine::Probe::new(&bench.launch.directory, bytes).map_err(failed)?;
+fn measure_machine(probe: &mut machine::Probe, bench: &Bench, figures: &mut Figures) -> io::Result<()> {
     for batch in machine::BATCHES {
-        let appends = probe.appends(batch, MACHINE_TIME).map_err(failed)?;
+        let appends = probe.appends(batch, MACHINE_TIME)?;
         let name = format!("machine.append_{}", appends.batch);
         figures.add(format!("{name}.per_s"), appends.per_second, "msg/s");
         figures.add(format!("{name}.p50_us"), appends.latency.p50_us(), "us");
     }
-    let ping_pong = machine::ping_pong(cores, bytes, MACHINE_TIME).map_err(failed)?;
+    let ping_pong = machine::ping_pong(bench.launch.cores, bench.load.payload_bytes, MACHINE_TIME)?;
     figures.add("machine.ping_pong.p50_us", ping_pong.p50_us(), "us");
     Ok(())
+}
+
+fn machine_failure(error: io::Error) -> Failure {
+    Failure::failed(format!("cannot measure the machine: {error}"))
 }
 
 fn report(args: &BenchArgs, figures: &Figures) -> Result<(), Failure> {
@@ -220,7 +238,7 @@ fn name(scenario: Scenario) -> String {
 
 /// Shown on a terminal only.
 fn progress() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{spinner} measuring {msg} ({elapsed})").expect("the template is well-formed");

@@ -9,6 +9,7 @@ use qwerq::{Client, ConsumeOptions, Delivery, Reconnect, Subscription};
 
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
+use crate::interruption::interruption;
 use crate::message_json::Contracts;
 use crate::output::{self, Output};
 use crate::{duration, setting};
@@ -41,8 +42,7 @@ pub(crate) fn run(args: ConsumeArgs) -> Result<(), Failure> {
 async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
     let reconnect = Reconnect { attempts: Some(20), ..Reconnect::default() };
     let client = args.broker.builder().reconnect(reconnect).connect().await?;
-    let prefetch = args.count.map_or(PREFETCH, |n| u32::try_from(n).unwrap_or(PREFETCH));
-    let options = ConsumeOptions::new().group(args.group.unwrap_or_default()).prefetch(prefetch.min(PREFETCH));
+    let options = ConsumeOptions::new().group(args.group.unwrap_or_default()).prefetch(args.count.map_or(PREFETCH, prefetch));
     let mut subscription = client.consume(&args.queue, options).await?;
     let end = End { count: args.count, quiet: args.wait };
     let outcome = print_messages(&client, &mut subscription, end).await;
@@ -50,6 +50,11 @@ async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
     let _ = subscription.close().await;
     let _ = client.close().await;
     outcome
+}
+
+/// Messages to hold when so many are left to print.
+fn prefetch(left: u64) -> u32 {
+    u32::try_from(left).unwrap_or(PREFETCH).min(PREFETCH)
 }
 
 /// When to stop: after so many messages, or when none came for so long; otherwise never.
@@ -63,12 +68,14 @@ async fn print_messages(client: &Client, subscription: &mut Subscription, end: E
     let mut output = Output::stdout();
     let mut contracts = Contracts::default();
     let mut left = end.count.unwrap_or(u64::MAX);
-    let mut interrupted = std::pin::pin!(interrupted());
+    let mut interrupted = std::pin::pin!(interruption());
+    let mut unread = std::pin::pin!(output::stdout_closed());
     while left > 0 {
         // What was printed is acknowledged too: an interrupt counts between batches.
         let next = tokio::select! {
             next = next_batch(subscription, end.quiet) => next?,
             () = &mut interrupted => None,
+            gone = &mut unread => return Err(gone),
         };
         let Some(mut batch) = next else {
             return Ok(());
@@ -81,6 +88,10 @@ async fn print_messages(client: &Client, subscription: &mut Subscription, end: E
             output.line(line)?;
         }
         output.flush()?;
+        if left < u64::from(PREFETCH) {
+            // An ack makes room; what comes in it and is not wanted would be taken from other consumers for nothing.
+            subscription.set_prefetch(prefetch(left), 0)?;
+        }
         acknowledge(batch).await?;
     }
     Ok(())
@@ -120,19 +131,4 @@ async fn acknowledge(batch: Vec<Delivery>) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Ctrl-C, or SIGTERM.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        }
-        // Without the handler the signal ends the process at once, which is no worse.
-        Err(_) => std::future::pending().await,
-    }
 }

@@ -62,27 +62,9 @@ impl Contract {
 }
 
 fn pool(descriptor_set: &[u8]) -> Result<DescriptorPool, String> {
-    if uses_editions(descriptor_set)? {
-        // prost-reflect panics on them.
-        return Err("it uses protobuf editions, which this command cannot read yet".to_owned());
-    }
-    DescriptorPool::decode(descriptor_set).map_err(|error| error.to_string())
-}
-
-/// The one field of a descriptor set that decides whether prost-reflect may see it.
-fn uses_editions(descriptor_set: &[u8]) -> Result<bool, String> {
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct FileSet {
-        #[prost(message, repeated, tag = "1")]
-        file: Vec<File>,
-    }
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct File {
-        #[prost(string, optional, tag = "12")]
-        syntax: Option<String>,
-    }
-    let set = <FileSet as prost::Message>::decode(descriptor_set).map_err(|error| format!("its descriptors do not decode: {error}"))?;
-    Ok(set.file.iter().any(|file| file.syntax.as_deref() == Some("editions")))
+    // prost-reflect knows no editions; the same descriptors say the same in proto2 and proto3.
+    let lowered = qwerq_broker::registry::lowered(descriptor_set).map_err(|error| error.to_string())?;
+    DescriptorPool::decode(lowered.as_slice()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

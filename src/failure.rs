@@ -61,7 +61,10 @@ impl Failure {
     pub(crate) fn refused(refusal: &Refusal, queue: Option<&str>) -> Failure {
         let mut failure = Failure::failed(format!("{}: {}", refusal.name, refusal.message));
         for (name, value) in &refusal.details {
-            failure = failure.context(format!("{name}: {value}"));
+            let said = name == "queue" && refusal.message.contains(value);
+            if !said {
+                failure = failure.context(format!("{name}: {value}"));
+            }
         }
         match next_step(refusal, queue) {
             Some(step) => failure.next_step(step),
@@ -123,6 +126,10 @@ impl Failure {
 /// What to do about a refusal, where the code leaves no doubt.
 fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
     use qwerq_proto::ErrorCode as Code;
+    if refusal.message.contains("`qwer-q ") {
+        // The broker has said it.
+        return None;
+    }
     let queue = refusal.detail("queue").or(queue).unwrap_or("QUEUE");
     let step = match refusal.known()? {
         Code::QueueNotFound => {
@@ -155,16 +162,23 @@ mod tests {
     #[test]
     fn a_refusal_reads_as_cause_context_and_next_step() {
         let violation = ErrorCode::SchemaViolation
-            .with("field `quantity` has wire type 2, not 0")
+            .with("orders: field `quantity` has wire type 2, not 0")
             .detail("queue", "orders")
             .detail("path", "lines[3].quantity")
             .detail("offset", 17);
         assert_eq!(
             Failure::from(qwerq::Error::from(violation)).report(),
-            "error: schema-violation: field `quantity` has wire type 2, not 0\n  \
-             offset: 17\n  path: lines[3].quantity\n  queue: orders\n  \
+            "error: schema-violation: orders: field `quantity` has wire type 2, not 0\n  \
+             offset: 17\n  path: lines[3].quantity\n  \
              next: correct the payload; `qwer-q schema get -q orders` shows the contract\n"
         );
+    }
+
+    #[test]
+    fn a_next_step_that_the_broker_names_is_not_repeated() {
+        let missing = ErrorCode::QueueNotFound.with("there is no queue `a`; see `qwer-q queue list`").detail("queue", "a");
+        let report = Failure::from(qwerq::Error::from(missing)).report();
+        assert_eq!(report, "error: queue-not-found: there is no queue `a`; see `qwer-q queue list`\n");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod duration;
 mod failure;
 mod generate;
 mod health;
+mod interruption;
 mod message_json;
 mod output;
 mod publish;

@@ -4,7 +4,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
@@ -37,6 +39,24 @@ impl Output {
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::stdout(&error))
+    }
+}
+
+/// Completes when whoever read our stdout has gone, with the failure that says so. Without it a command that waits for messages would
+/// learn of that only when it writes the next one.
+pub(crate) async fn stdout_closed() -> Failure {
+    let (gone, closed) = oneshot::channel();
+    std::thread::spawn(move || {
+        let stdout = io::stdout();
+        // No event is asked for, so only an error or a hang-up ends the poll; a file or a terminal has neither.
+        if poll(&mut [PollFd::new(&stdout, PollFlags::empty())], None).is_ok() {
+            // The command may have ended by itself.
+            let _ = gone.send(());
+        }
+    });
+    match closed.await {
+        Ok(()) => Failure::stdout(&io::Error::from(io::ErrorKind::BrokenPipe)),
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use qwerq::{Client, Durability, Message, Published, Publisher, Receipt};
-use serde_json::json;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::broker::{self, BrokerArgs, valid_name};
@@ -81,7 +81,7 @@ async fn publish_one(client: &Client, args: &PublishArgs, payload: Vec<u8>) -> R
         client.publisher(&args.queue).publish(message(args, payload)).await.map_err(|error| broker::failure(error, Some(&args.queue)))?;
     let mut output = Output::stdout();
     match args.json {
-        true => output.json(&receipt_json(&published))?,
+        true => output.json(&receipt_line(&published))?,
         false => output.line(receipt_words(&published))?,
     }
     output.flush()
@@ -147,7 +147,7 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishAr
         match outcome {
             Ok(receipt) if args.json => {
                 published += 1;
-                output.json(&receipt_json(&receipt))?;
+                output.json(&receipt_line(&receipt))?;
                 if attempts.is_empty() {
                     output.flush()?;
                 }
@@ -166,7 +166,8 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishAr
     }
     progress.finish_and_clear();
     if !args.json {
-        output.line(format!("published {published} messages"))?;
+        let noun = if published == 1 { "message" } else { "messages" };
+        output.line(format!("published {published} {noun}"))?;
     }
     output.flush()?;
     match refused {
@@ -233,13 +234,27 @@ fn message(args: &PublishArgs, payload: Vec<u8>) -> Message {
     }
 }
 
-fn receipt_json(published: &Published) -> serde_json::Value {
-    json!({
-        "id": published.id.to_string(),
-        "seq": published.seq,
-        "duplicate": published.duplicate,
-        "durability": durability_word(published.durability),
-    })
+/// A published message for programs, in the order of its keys.
+#[derive(Debug, Serialize)]
+struct ReceiptLine {
+    id: String,
+    /// None while the message is delayed.
+    seq: Option<u64>,
+    duplicate: bool,
+    durability: &'static str,
+    /// The violation of a message that went to the dead letter queue instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_lettered: Option<String>,
+}
+
+fn receipt_line(published: &Published) -> ReceiptLine {
+    ReceiptLine {
+        id: published.id.to_string(),
+        seq: published.seq,
+        duplicate: published.duplicate,
+        durability: durability_word(published.durability),
+        dead_lettered: published.dead_lettered.as_ref().map(|violation| violation.message.clone()),
+    }
 }
 
 fn receipt_words(published: &Published) -> String {

@@ -118,7 +118,7 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     let client = args.broker.connect().await?;
     let queue = client.create_queue(args.name.name(), *args.options.0).await?;
     let mut output = Output::stdout();
-    output.line(format!("queue {} is there", queue.name))?;
+    output.line(format!("queue {} is ready", queue.name))?;
     output.flush()
 }
 

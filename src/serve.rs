@@ -6,6 +6,7 @@ mod settings;
 mod sources;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -14,6 +15,7 @@ use qwerq_core::QueueOptions;
 use qwerq_core::options::SchemaMode;
 
 use crate::failure::Failure;
+use crate::interruption::interruption;
 use crate::output;
 use settings::{BROKER_SETTINGS, DurabilityMode, Settings, queue_default_settings};
 use sources::Sources;
@@ -75,7 +77,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
     let config = config(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("the system refuses threads: {error}")))?;
-    let served = runtime.block_on(qwerq_broker::serve(config, announce, stopped()));
+    let served = runtime.block_on(async { qwerq_broker::serve(config, announce, interruption()).await });
     // A connection may still wait for a slow peer; nothing of it matters once the broker is drained.
     runtime.shutdown_background();
     served.map_err(|error| chain(&error))
@@ -94,19 +96,9 @@ fn chain(error: &dyn std::error::Error) -> Failure {
 
 fn announce(addresses: qwerq_broker::Addresses) {
     tracing::info!(broker = %addresses.broker, http = %addresses.http, "ready");
-}
-
-/// Completes at SIGTERM or Ctrl-C.
-async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
-        tracing::warn!("signals cannot be handled here; only a kill ends the broker");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    // For scripts: the one line on stdout, once both ports answer. A closed pipe is not an error.
+    let line = format!("qwer-q {} is ready: broker {}, http {}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
+    let _ = std::io::stdout().write_all(line.as_bytes());
 }
 
 fn config(settings: Settings) -> Result<Config, Failure> {

@@ -75,12 +75,24 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let http_listener = listen(SocketAddr::new(config.bind, config.http_port), "--metrics-port").await?;
     let addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)? };
 
+    // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
+    let (commands, inbox) = std::sync::mpsc::channel();
+    let (stop_sender, stop_receiver) = watch::channel(false);
+    let web = tokio::spawn(serve_http(
+        http_listener,
+        &config,
+        Arc::clone(&metrics),
+        Arc::clone(&readiness),
+        commands.clone(),
+        stop_receiver.clone(),
+    ));
     let started = {
         let (config, metrics, registry, policies) =
             (Arc::clone(&config), Arc::clone(&metrics), Arc::clone(&registry), Arc::clone(&policies));
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies)).await
+        let commands = (commands.clone(), inbox);
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, commands)).await
     };
-    let (shard, commands) = started
+    let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
         .map_err(|source| ServeError::Start { directory: config.data_dir.clone(), source: Box::new(source) })?;
     let (ended, shard_ended) = oneshot::channel();
@@ -91,10 +103,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
 
-    let (stop_sender, stop_receiver) = watch::channel(false);
-    let shared = net::Shared::new(Arc::clone(&config), Arc::clone(&metrics), registry, policies, commands.clone());
-    let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver.clone()));
-    let web = tokio::spawn(serve_http(http_listener, &config, metrics, Arc::clone(&readiness), commands.clone(), stop_receiver));
+    let shared = net::Shared::new(Arc::clone(&config), metrics, registry, policies, commands.clone());
+    let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver));
     readiness.set_ready();
     on_ready(addresses);
 

@@ -6,6 +6,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
+use crate::error::ErrorCode;
 use crate::opcode::Opcode;
 
 /// Bytes of a frame before its payload.
@@ -56,6 +57,18 @@ pub enum FrameError {
         /// The length that the frame claims, in bytes.
         length: u32,
     },
+}
+
+impl FrameError {
+    /// What the peer is told before the connection closes.
+    #[must_use]
+    pub fn code(self) -> ErrorCode {
+        match self {
+            FrameError::TooLarge { .. } => ErrorCode::FrameTooLarge,
+            FrameError::UnnegotiatedFlag { .. } => ErrorCode::UnnegotiatedFlag,
+            FrameError::NoRequestId { .. } => ErrorCode::MalformedFrame,
+        }
+    }
 }
 
 /// Splits a byte stream into frames.

@@ -108,7 +108,7 @@ pub struct PublishResult {
     #[prost(bool, tag = "6")]
     pub dead_lettered: bool,
 }
-/// ERROR: the reply to a request that failed, or, without CORRELATED, a statement about the connection or a subscription.
+/// ERROR: the reply to a request that failed, or, when its class is protocol, the last word before the connection closes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Error {
     /// Stable number; its thousands are the class: 1 rejection, 2 unavailable, 3 protocol, 4 fault.

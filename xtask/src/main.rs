@@ -6,6 +6,7 @@
 mod bless;
 mod check;
 mod corpus;
+mod faults;
 mod image;
 mod step;
 mod tally;
@@ -33,6 +34,8 @@ enum Task {
     Bless,
     /// Downloads the public schemas that corpus tests read, into target/corpus.
     Corpus,
+    /// Plants each known fault in a copy of the sources and expects a test to notice it.
+    Faults,
     /// Builds the container image with the engine that is there.
     Image(image::Args),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Bless => bless::run(),
         Task::Corpus => corpus::run(),
+        Task::Faults => faults::run(),
         Task::Image(args) => image::run(&args),
     };
     match done {

@@ -70,6 +70,12 @@ impl Step {
         self
     }
 
+    /// Runs the command elsewhere than in the root of the workspace.
+    pub(crate) fn directory(mut self, directory: &Path) -> Step {
+        self.command.current_dir(directory);
+        self
+    }
+
     /// Runs the step and shows its output.
     ///
     /// # Errors

@@ -64,6 +64,12 @@ impl Group {
         self.settled.len()
     }
 
+    /// Nothing from here on is settled.
+    #[must_use]
+    pub fn settled_end(&self) -> Seq {
+        self.settled.end().unwrap_or(self.floor)
+    }
+
     /// Messages settled at or above the floor.
     #[must_use]
     pub fn settled_above_floor(&self) -> u64 {

@@ -83,6 +83,12 @@ impl IntervalSet {
         self.intervals.iter().map(|(&start, &end)| start..end)
     }
 
+    /// One more than the largest number.
+    #[must_use]
+    pub fn end(&self) -> Option<Seq> {
+        self.intervals.last_key_value().map(|(_, &end)| end)
+    }
+
     /// How many numbers are in the set.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -108,6 +114,7 @@ mod tests {
                     _ => { set.insert(start..start + len); plain.extend(start..start + len); }
                 }
                 assert_eq!(set.count(), plain.len() as u64);
+                assert_eq!(set.end(), plain.last().map(|last| last + 1));
                 for n in 0..70 { assert_eq!(set.contains(n), plain.contains(&n), "{n} in {set:?}"); }
                 let all: Vec<_> = set.iter().collect();
                 for pair in all.windows(2) { assert!(pair[0].end < pair[1].start); }

@@ -44,6 +44,13 @@ pub struct Facts {
     pub at: Millis,
 }
 
+impl Chunk {
+    /// Admission time of the newest message that it ever held.
+    fn last_time(&self) -> Millis {
+        self.base_time + u64::from(self.times.last().copied().unwrap_or(0))
+    }
+}
+
 fn split(seq: Seq) -> (u64, usize) {
     (seq / CHUNK, usize::try_from(seq % CHUNK).expect("below CHUNK"))
 }
@@ -93,7 +100,7 @@ impl Messages {
     #[must_use]
     pub fn first_since(&self, time: Millis) -> Option<Seq> {
         // Chunks are in order of time, so whole chunks can be passed over by their last entry.
-        let before = self.chunks.partition_point(|chunk| chunk.times.last().is_none_or(|last| chunk.base_time + u64::from(*last) < time));
+        let before = self.chunks.partition_point(|chunk| chunk.last_time() < time);
         let mut seq = self.next_at((self.first_chunk + before as u64) * CHUNK)?;
         while self.get(seq)?.at < time {
             seq = self.next_at(seq + 1)?;
@@ -210,11 +217,13 @@ impl Messages {
         Ok(())
     }
 
-    /// A chunk without live messages has no row; between its neighbours it stands as a full one without messages.
+    /// A chunk without live messages has no row; between its neighbours it stands as a full one without messages, of its neighbour's
+    /// time, so that chunks stay in order of time.
     fn fill_gap(&mut self, before: u64) {
         while self.first_chunk + (self.chunks.len() as u64) < before {
             let full = usize::try_from(CHUNK).expect("1024");
-            self.chunks.push_back(Chunk { sizes: vec![ABSENT; full], times: vec![0; full], ..Chunk::default() });
+            let base_time = self.chunks.back().map_or(0, Chunk::last_time);
+            self.chunks.push_back(Chunk { sizes: vec![ABSENT; full], times: vec![0; full], base_time, ..Chunk::default() });
         }
     }
 }
@@ -258,6 +267,23 @@ mod tests {
         assert_eq!((copy.count(), copy.bytes()), (messages.count(), messages.bytes()));
         for seq in 0..5_100 {
             assert_eq!(copy.get(seq), messages.get(seq), "{seq}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_went_hides_no_time_after_loading() {
+        let mut messages = filled(0..5_000);
+        for seq in 1_000..3_100 {
+            messages.remove(seq);
+        }
+        let mut copy = Messages::default();
+        for number in (0..5).filter(|number| messages.chunk_is_live(*number)) {
+            let mut bytes = Vec::new();
+            messages.encode_chunk(number, &mut bytes);
+            copy.decode_chunk(number, &mut Decoder::new(&bytes)).unwrap();
+        }
+        for time in 900..1_600 {
+            assert_eq!(copy.first_since(time), messages.first_since(time), "since {time}");
         }
     }
 }

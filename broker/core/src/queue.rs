@@ -1,6 +1,6 @@
 //! One queue's durable state: options, stored messages, groups, remembered idempotency keys, contract.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -19,7 +19,8 @@ const VERSION: u8 = 1;
 pub(crate) struct Dedup {
     keys: FxHashMap<Arc<str>, Remembered>,
     /// By expiry, whatever the window was when they were recorded: exact, and the same after loading as after a replay.
-    expiry: BTreeSet<(Millis, Arc<str>)>,
+    /// A key that was recorded again is still listed under its former time; only `keys` counts.
+    expiry: BTreeMap<Millis, Vec<Arc<str>>>,
 }
 
 /// The first message of an idempotency key.
@@ -49,27 +50,28 @@ impl Dedup {
         if known < max {
             return false;
         }
-        let expired = self.expiry.iter().take_while(|(until, _)| *until <= now).count() as u64;
-        known - expired >= max
+        let listed = self.expiry.range(..=now).flat_map(|(until, keys)| keys.iter().map(move |key| (key, *until)));
+        let expired = listed.filter(|(key, until)| self.keys.get(*key).is_some_and(|remembered| remembered.until == *until));
+        known.saturating_sub(expired.count() as u64) >= max
     }
 
     pub(crate) fn record(&mut self, key: &str, remembered: Remembered) {
         let key: Arc<str> = key.into();
-        self.expiry.insert((remembered.until, Arc::clone(&key)));
-        if let Some(before) = self.keys.insert(Arc::clone(&key), remembered)
-            && before.until != remembered.until
-        {
-            self.expiry.remove(&(before.until, key));
-        }
+        self.expiry.entry(remembered.until).or_default().push(Arc::clone(&key));
+        self.keys.insert(key, remembered);
     }
 
     /// Forgets what has run out; gives the keys, for the store's rows.
     pub(crate) fn forget(&mut self, now: Millis) -> Vec<Arc<str>> {
         let mut forgotten = Vec::new();
-        while self.expiry.first().is_some_and(|(until, _)| *until <= now) {
-            let (_, key) = self.expiry.pop_first().expect("there is a first");
-            self.keys.remove(&key);
-            forgotten.push(key);
+        while let Some((&until, _)) = self.expiry.first_key_value().filter(|(until, _)| **until <= now) {
+            let (_, keys) = self.expiry.pop_first().expect("there is a first");
+            for key in keys {
+                if self.keys.get(&key).is_some_and(|remembered| remembered.until == until) {
+                    self.keys.remove(&key);
+                    forgotten.push(key);
+                }
+            }
         }
         forgotten
     }
@@ -161,7 +163,8 @@ impl Queue {
     /// The name of the group that keeps the oldest message, if one does.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
-        self.groups.values().min_by_key(|group| group.floor).map(|group| group.name.as_str())
+        let behind = self.groups.values().filter(|group| group.floor < self.next_seq);
+        behind.min_by_key(|group| group.floor).map(|group| group.name.as_str())
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

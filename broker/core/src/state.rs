@@ -226,9 +226,11 @@ impl State {
         }
         let before = queue.messages.count();
         let mut removal = Removal::new(id);
-        while let Some(seq) = queue.messages.next_at(0).filter(|seq| *seq < to) {
+        let mut next = queue.messages.next_at(0);
+        while let Some(seq) = next.filter(|seq| *seq < to) {
             queue.messages.remove(seq);
             removal.push(seq, &mut self.dirty);
+            next = queue.messages.next_at(seq + 1);
         }
         removal.flush(&mut self.dirty);
         Applied::Floored { queue: id, to, messages: before - queue.messages.count() }

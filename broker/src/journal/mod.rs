@@ -255,7 +255,7 @@ impl<F: Files> Journal<F> {
         if index > self.last.index {
             return Ok(());
         }
-        let before = self.reader().identify(index - 1)?;
+        let before = self.reader().applied(index - 1)?;
         self.poisoning(|journal| {
             for live in journal.shared.live_mut().iter_mut() {
                 live.cut(index);
@@ -296,7 +296,12 @@ impl<F: Files> Journal<F> {
         };
         let header = SegmentHeader { segment: self.current.number + 1, cut, number: self.number + 1, synced: self.synced, previous };
         slot.write(0, &header.encode(self.options.store_id))?;
-        if self.synced < self.number {
+        // A batch behind a header that is not on the disk would be out of recovery's sight after a crash, and could
+        // come back once the same header is written again.
+        slot.sync()?;
+        if self.synced == self.number {
+            self.synced = header.number;
+        } else {
             self.unsynced.push((self.number, Arc::clone(&self.current)));
         }
         self.number = header.number;

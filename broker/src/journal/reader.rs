@@ -133,8 +133,8 @@ impl<H: File> Reader<H> {
         self.chained(range, |record, _| Ok(visit(record)))
     }
 
-    /// The term and CRC of the record at `index`, which may be the one before the first held.
-    pub(super) fn identify(&self, index: u64) -> Result<Applied, JournalError> {
+    /// Term and CRC of the record at `index`, which may be the one before the first held: what a checkpoint that ends there keeps.
+    pub fn applied(&self, index: u64) -> Result<Applied, JournalError> {
         let before = self.shared.live().front().map(|front| front.previous);
         if let Some(previous) = before.filter(|previous| previous.index == index) {
             return Ok(previous);

@@ -63,7 +63,10 @@ pub(super) fn recover<F: Files>(files: &F, options: &Options, after: Applied) ->
 
 /// Opens all slots and reads their headers from the disk itself.
 fn find<F: Files>(files: &F, options: &Options) -> Result<Found<F::File>, JournalError> {
-    let names = files.list().map_err(|error| io_error(&files.display(""), "list", error))?;
+    let directory = |operation| move |error| io_error(&files.display(""), operation, error);
+    // A file that a killed process created may have no durable name yet.
+    files.sync_dir().map_err(directory("sync"))?;
+    let names = files.list().map_err(directory("list"))?;
     let mut found = Found { headed: Vec::new(), damaged: Vec::new(), next_slot: 1 };
     for name in names {
         let Some(id) = Slot::<F::File>::id_of(&name) else {
@@ -281,21 +284,26 @@ fn headers_above<H: File>(slot: &Slot<H>, options: &Options, offset: u32, number
 /// reject it, unless what is appended now is the same to the byte.
 fn forget_the_dead<H: File>(options: &Options, found: &Found<H>, start: usize, walk: &Walk<H>) -> Result<(), JournalError> {
     let tail = walk.live.back().expect("the walk has seen a segment");
-    let tail = &tail.segment.slot;
-    let dead = headers_above(tail, options, walk.end, walk.number)?;
-    for (offset, _) in &dead {
-        tail.write(*offset, &[0; BATCH_HEADER])?;
-    }
-    if !dead.is_empty() {
-        tail.sync()?;
-    }
+    wipe_batches(&tail.segment.slot, options, walk.end, walk.number)?;
     // From the last one down: a gap must not make the rest look like a continuation.
     let rest: Vec<_> = walk.rest(found, start).collect();
     for (_, segment) in rest.into_iter().rev() {
+        wipe_batches(&segment.slot, options, HEADER_END, walk.number)?;
         segment.slot.write(0, &[0; SEGMENT_HEADER])?;
         segment.slot.sync()?;
     }
     Ok(())
+}
+
+fn wipe_batches<H: File>(slot: &Slot<H>, options: &Options, offset: u32, number: u64) -> Result<(), JournalError> {
+    let dead = headers_above(slot, options, offset, number)?;
+    for (offset, _) in &dead {
+        slot.write(*offset, &[0; BATCH_HEADER])?;
+    }
+    match dead.is_empty() {
+        true => Ok(()),
+        false => slot.sync(),
+    }
 }
 
 /// Sorts the files: what the walk saw is the journal, all else is spare.

@@ -3,14 +3,15 @@
 //! It says what is there and what is wrong with it; what that means for the journal is recovery's to say.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use crate::files::File;
 
 use super::batch::{ALIGN, BATCH_HEADER, BatchHeader, MAGIC, WholeBatch};
 use super::layout::u32_at;
 
-/// Bytes read ahead at once.
-const WINDOW_BYTES: usize = 256 * 1024;
+/// Bytes read ahead at first, and at most: who reads on gets more.
+const WINDOW_BYTES: RangeInclusive<usize> = 8 * 1024..=256 * 1024;
 
 /// Why there is no batch at an offset.
 pub(super) type Defect = &'static str;
@@ -36,7 +37,9 @@ impl<'a, H: File> Scan<'a, H> {
             (at + count <= scan.window.len()).then_some(at)
         };
         if within(self).is_none() {
-            self.window.resize(count.max(WINDOW_BYTES), 0);
+            let ahead = 2 * self.window.len();
+            let ahead = ahead.clamp(*WINDOW_BYTES.start(), *WINDOW_BYTES.end());
+            self.window = vec![0; count.max(ahead)];
             let read = self.file.read_at(u64::from(offset), &mut self.window)?;
             self.window.truncate(read);
             self.start = offset;
@@ -66,7 +69,7 @@ impl<'a, H: File> Scan<'a, H> {
         let store_id = self.store_id;
         let mut found = Vec::new();
         loop {
-            let bytes = self.bytes(offset, WINDOW_BYTES)?;
+            let bytes = self.bytes(offset, *WINDOW_BYTES.end())?;
             if bytes.len() < BATCH_HEADER {
                 return Ok(found);
             }

@@ -12,7 +12,7 @@ use qwerq_proto::{ErrorCode, Frame, FrameDecoder, FrameError, MAX_FRAME_BYTES, M
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::config::{HEARTBEAT, HELLO_TIMEOUT};
 use crate::shard::{Command, Outbox, Window};
@@ -22,8 +22,14 @@ use super::{Shared, hello, requests, stopped};
 /// How much is read at once.
 const READ_BYTES: usize = 128 << 10;
 
+/// Silence that ends a connection.
+const SILENCE: Duration = Duration::from_secs(2 * HEARTBEAT.as_secs());
+
 /// How long clients may take to finish after GOAWAY.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// How long a peer may take to read the last frames.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves one client until either side ends it.
 pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
@@ -46,9 +52,10 @@ async fn converse(
     peer: &str,
 ) {
     let outbox = Arc::new(Outbox::default());
-    let writer = tokio::spawn(write_frames(write, Arc::clone(&outbox)));
+    let mut writer = tokio::spawn(write_frames(write, Arc::clone(&outbox)));
     let session = shared.new_session();
     let mut buffer = BytesMut::new();
+    let refused;
     match greet(&mut read, &mut buffer, shared, session).await {
         Ok((request_id, client, ack)) => {
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
@@ -63,22 +70,41 @@ async fn converse(
             }
             // The shard closes the outbox once it has answered all that came before.
             shared.send(Command::Closed { session, graceful: end.is_ok() });
+            refused = matches!(end, Err(Ending::Protocol(_)));
         }
         Err(error) => {
             if let Some(error) = error {
                 outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
             }
             outbox.close();
+            refused = true;
         }
     }
-    // The writer ends by itself: when the outbox is closed and drained, or when the socket is gone.
-    let _ = writer.await;
+    // The writer ends by itself when the outbox is drained or the socket gone, unless the peer does not read.
+    if timeout(LAST_WORDS, &mut writer).await.is_err() {
+        writer.abort();
+    }
+    if refused {
+        linger(&mut read).await;
+    }
 }
 
-/// Why a connection ends other than by the client's own closing.
+/// Reads what a refused peer still sends, for a moment: a socket that is closed with unread bytes takes the error back from the peer.
+async fn linger(read: &mut (impl AsyncRead + Unpin)) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let mut rest = read.take(1 << 20);
+    let mut nowhere = tokio::io::sink();
+    let drained = tokio::io::copy(&mut rest, &mut nowhere);
+    // Whatever becomes of it, the connection is over.
+    let _ = timeout(PATIENCE, drained).await;
+}
+
+/// Why a connection ends other than by the broker's own stopping.
 enum Ending {
+    /// The peer does not speak the protocol.
     Protocol(Box<wire::Error>),
-    Io,
+    /// The peer has closed, or was killed, or the network is gone; no difference can be seen from here.
+    Gone,
 }
 
 /// Reads HELLO. `Err(None)`: the client went away.
@@ -125,26 +151,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads until the connection ends; `Ok`: the broker ended it, since it stops.
     async fn run(
         &mut self,
         read: &mut (impl AsyncRead + Unpin),
         mut buffer: BytesMut,
         mut stop: watch::Receiver<bool>,
     ) -> Result<(), Ending> {
-        let mut draining = false;
-        let mut silence = HEARTBEAT * 2;
+        let mut draining = None;
         loop {
             while let Some(frame) = self.decoder.decode(&mut buffer).map_err(|error| Ending::protocol(frame_error(&error)))? {
                 requests::handle(self.shared, self.session, &self.window, frame).await.map_err(Ending::protocol)?;
             }
             let missing = self.decoder.missing(&buffer);
             buffer.reserve(missing.max(READ_BYTES));
+            let until = draining.unwrap_or_else(|| Instant::now() + SILENCE);
             let got = tokio::select! {
                 biased;
-                got = timeout(silence, read.read_buf(&mut buffer)) => got,
-                () = stopped(&mut stop), if !draining => {
-                    draining = true;
-                    silence = DRAIN;
+                got = timeout_at(until, read.read_buf(&mut buffer)) => got,
+                () = stopped(&mut stop), if draining.is_none() => {
+                    draining = Some(Instant::now() + DRAIN);
                     self.outbox.append(|out| {
                         let goaway = wire::GoAway { reason: "the broker is shutting down".to_owned(), leader: String::new() };
                         encode_frame(out, Opcode::GoAway, None, &goaway);
@@ -154,12 +180,11 @@ impl Reader<'_> {
                 }
             };
             match got {
-                Ok(Ok(0)) if buffer.is_empty() => return Ok(()),
                 Ok(Ok(1..)) => {}
-                Ok(_) => return Err(Ending::Io),
-                Err(_) if draining => return Ok(()),
+                Ok(_) => return Err(Ending::Gone),
+                Err(_) if draining.is_some() => return Ok(()),
                 Err(_) => {
-                    let text = format!("nothing was heard for {} s; send a heartbeat every {} s", silence.as_secs(), HEARTBEAT.as_secs());
+                    let text = format!("nothing was heard for {} s; send a heartbeat every {} s", SILENCE.as_secs(), HEARTBEAT.as_secs());
                     return Err(Ending::protocol(ErrorCode::HeartbeatLost.with(text)));
                 }
             }
@@ -181,12 +206,7 @@ impl Ending {
 }
 
 fn frame_error(error: &FrameError) -> wire::Error {
-    let code = match error {
-        FrameError::TooLarge { .. } => ErrorCode::FrameTooLarge,
-        FrameError::UnnegotiatedFlag { .. } => ErrorCode::UnnegotiatedFlag,
-        FrameError::NoRequestId { .. } => ErrorCode::MalformedFrame,
-    };
-    let detailed = code.with(error.to_string());
+    let detailed = error.code().with(error.to_string());
     match error {
         FrameError::TooLarge { length, limit, .. } => detailed.detail("bytes", length).detail("limit", limit),
         _ => detailed,

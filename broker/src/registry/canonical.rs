@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::encode_varint;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     Fingerprint,
     descriptor::Range,
-    options::{RawFields, RawValue, take_varint},
+    options::{RawFields, RawValue, put, take_varint},
     schema::{Enum, Field, Kind, Label, Message, Schema},
 };
 
@@ -129,7 +129,10 @@ impl Form<'_> {
         let file = self.schema.file(file);
         self.text(&file.package);
         self.text(file.syntax.name());
-        self.options("FileOptions", &file.options);
+        // Compilers bring their own edition of the well-known types, and these differ in nothing but file options.
+        if file.package != "google.protobuf" {
+            self.options("FileOptions", &file.options);
+        }
     }
 
     fn ranges(&mut self, ranges: &[Range]) {
@@ -256,33 +259,6 @@ fn put_unpacked(out: &mut Vec<u8>, number: u32, kind: Kind, value: RawValue<'_>)
         match element {
             Some(element) => put(out, number, element),
             None => return put(out, number, RawValue::Bytes(run)),
-        }
-    }
-}
-
-fn put(out: &mut Vec<u8>, number: u32, value: RawValue<'_>) {
-    match value {
-        RawValue::Varint(value) => {
-            encode_key(number, WireType::Varint, out);
-            encode_varint(value, out);
-        }
-        RawValue::Fixed64(value) => {
-            encode_key(number, WireType::SixtyFourBit, out);
-            out.extend_from_slice(&value);
-        }
-        RawValue::Fixed32(value) => {
-            encode_key(number, WireType::ThirtyTwoBit, out);
-            out.extend_from_slice(&value);
-        }
-        RawValue::Bytes(value) => {
-            encode_key(number, WireType::LengthDelimited, out);
-            encode_varint(value.len() as u64, out);
-            out.extend_from_slice(value);
-        }
-        RawValue::Group(value) => {
-            encode_key(number, WireType::StartGroup, out);
-            out.extend_from_slice(value);
-            encode_key(number, WireType::EndGroup, out);
         }
     }
 }

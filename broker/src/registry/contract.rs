@@ -15,7 +15,8 @@ use super::{
     error::SchemaError,
     explain::explain,
     link,
-    schema::{Schema, SymbolKind, Syntax},
+    lower::lowered,
+    schema::{Schema, SymbolKind},
     table::Tables,
     validate::is_valid,
     violation::Violation,
@@ -62,8 +63,8 @@ impl Contract {
         let raw_files = link::split(Bytes::copy_from_slice(descriptor_set))?;
         let schema = link::link(&raw_files)?;
         let contract = Contract::of_schema(&schema, raw_files, message_type, reply_type)?;
-        let editions = |syntax| matches!(syntax, Syntax::Edition2023 | Syntax::Edition2024);
-        if !schema.files.iter().any(|file| editions(file.syntax)) {
+        // Lowering may lose what only an edition can say; then JSON is poorer, the contract is not refused.
+        if !schema.files.iter().any(|file| file.syntax.is_edition()) {
             contract.pool()?;
         }
         Ok(contract)
@@ -108,6 +109,14 @@ impl Contract {
     #[inline]
     pub fn validate(&self, payload: &[u8], unknown: Unknown) -> Result<(), Violation> {
         judge(&self.tables, 0, payload, unknown)
+    }
+
+    /// Judges as `validate` does, by the exact walk alone: slow, and there to hold the fast one to it.
+    ///
+    /// # Errors
+    /// The first violation, with path and offset.
+    pub fn validate_exactly(&self, payload: &[u8], unknown: Unknown) -> Result<(), Violation> {
+        explain(&self.tables, 0, unknown == Unknown::Refuse, payload)
     }
 
     /// Judges a payload as the contract's reply type. Without one there is nothing that a reply could break.
@@ -156,19 +165,25 @@ impl Contract {
         self.tables.heap_bytes()
     }
 
-    /// The library's view of the files, for JSON. It is large and made anew at each call.
+    /// The library's view of the files, editions lowered, for JSON. It is large and made anew at each call.
     ///
     /// # Errors
     /// `Rejected` when the library refuses what we accept.
     pub fn pool(&self) -> Result<DescriptorPool, SchemaError> {
-        let set = descriptor_set(self.files.iter().map(|file| &file.content));
-        // The library is known to panic on some descriptors (editions); a seat belt, not a control flow.
+        let set = lowered(&descriptor_set(self.files.iter().map(|file| &file.content)))?;
+        // The library is known to panic on some descriptors; a seat belt, not a control flow.
         let decoded = panic::catch_unwind(|| DescriptorPool::decode(set.as_slice()));
         match decoded {
             Ok(Ok(pool)) => Ok(pool),
             Ok(Err(error)) => Err(SchemaError::Rejected { reason: error.to_string() }),
             Err(_) => Err(SchemaError::Rejected { reason: "the descriptor library gave up on it".to_owned() }),
         }
+    }
+
+    /// Whether two contracts have their tables in common, as those of one fingerprint in one registry have.
+    #[must_use]
+    pub fn shares_tables_with(&self, other: &Contract) -> bool {
+        Arc::ptr_eq(&self.tables, &other.tables)
     }
 
     /// Uses another contract's tables for this one's; both have the same fingerprint.

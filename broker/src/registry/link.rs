@@ -164,8 +164,9 @@ impl<'a> Linker<'a> {
     fn link(self) -> Result<Schema, SchemaError> {
         let enums = self.enums.iter().map(|collected| self.enumeration(collected)).collect::<Result<Vec<_>, _>>()?;
         let mut messages = self.messages.iter().map(|collected| self.message(collected)).collect::<Result<Vec<_>, _>>()?;
+        let mut taken = Taken::default();
         for collected in &self.extensions {
-            self.extend(&mut messages, collected)?;
+            self.extend(&mut messages, &mut taken, collected)?;
         }
         let schema = Schema { files: self.files, messages, enums, symbols: self.symbols };
         check_maps(&schema)?;
@@ -250,11 +251,11 @@ impl<'a> Linker<'a> {
         Ok(message)
     }
 
-    fn extend(&self, messages: &mut [Message], collected: &Collected<'_, FieldDescriptor>) -> Result<(), SchemaError> {
+    fn extend(&self, messages: &mut [Message], taken: &mut Taken, collected: &Collected<'_, FieldDescriptor>) -> Result<(), SchemaError> {
         let field = collected.descriptor;
         let full_name = join(&collected.full_name, &field.name);
-        let extendee = match self.resolve(&collected.full_name, &field.extendee) {
-            Some(Symbol { kind: SymbolKind::Message(index), .. }) => &mut messages[index as usize],
+        let (index, extendee) = match self.resolve(&collected.full_name, &field.extendee) {
+            Some(Symbol { kind: SymbolKind::Message(index), .. }) => (index, &mut messages[index as usize]),
             Some(_) => {
                 return Err(self.invalid(collected.file, &full_name, "only messages can be extended"));
             }
@@ -276,8 +277,9 @@ impl<'a> Linker<'a> {
             let reason = format!("`{}` has no extension range for the number {}", extendee.full_name, field.number);
             return Err(self.invalid(place.file, &place.symbol, &reason));
         }
-        if let Some(other) = extendee.all_fields().find(|other| other.number == linked.number) {
-            let reason = format!("`{}` already has the number {}", other.name, linked.number);
+        let numbers = taken.entry(index).or_insert_with(|| extendee.fields.iter().map(|field| field.number).collect());
+        if !numbers.insert(linked.number) {
+            let reason = format!("`{}` already has a field of the number {}", extendee.full_name, linked.number);
             return Err(self.invalid(place.file, &place.symbol, &reason));
         }
         if linked.label == Label::Required || linked.oneof.is_some() {
@@ -331,6 +333,7 @@ impl<'a> Linker<'a> {
             label,
             oneof,
             proto3_optional: field.proto3_optional,
+            features,
             default: field.default_value.clone(),
             json_name: field.json_name.clone(),
             options,
@@ -415,6 +418,9 @@ impl<'a> Linker<'a> {
     }
 }
 
+/// The numbers of each extended message that have a field.
+type Taken = HashMap<u32, HashSet<u32>>;
+
 /// Where a field is declared.
 struct Place<'a> {
     file: u32,
@@ -479,7 +485,7 @@ fn is_identifier(name: &str) -> bool {
     !bytes.is_empty() && !bytes[0].is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-fn join(scope: &str, name: &str) -> String {
+pub(crate) fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 

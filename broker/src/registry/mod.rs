@@ -12,6 +12,7 @@ mod descriptor;
 mod error;
 mod explain;
 mod link;
+mod lower;
 mod options;
 mod schema;
 mod table;
@@ -22,6 +23,7 @@ pub use self::{
     catalog::{ContractVersion, QueueContract, Registry},
     contract::{Contract, ContractFile, Unknown, descriptor_set},
     error::SchemaError,
+    lower::lowered,
     violation::{Violation, ViolationKind},
 };
 

@@ -4,6 +4,7 @@
 //! an option that cannot be read is not set, and whoever keeps the bytes keeps them whole.
 
 use bytes::Bytes;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// One field of an options message.
 pub(crate) struct RawField<'a> {
@@ -100,6 +101,34 @@ fn take_array<const N: usize>(s: &mut &[u8]) -> Option<[u8; N]> {
     let (value, rest) = s.split_first_chunk()?;
     *s = rest;
     Some(*value)
+}
+
+/// Appends a field.
+pub(crate) fn put(out: &mut Vec<u8>, number: u32, value: RawValue<'_>) {
+    match value {
+        RawValue::Varint(value) => {
+            encode_key(number, WireType::Varint, out);
+            encode_varint(value, out);
+        }
+        RawValue::Fixed64(value) => {
+            encode_key(number, WireType::SixtyFourBit, out);
+            out.extend_from_slice(&value);
+        }
+        RawValue::Fixed32(value) => {
+            encode_key(number, WireType::ThirtyTwoBit, out);
+            out.extend_from_slice(&value);
+        }
+        RawValue::Bytes(value) => {
+            encode_key(number, WireType::LengthDelimited, out);
+            encode_varint(value.len() as u64, out);
+            out.extend_from_slice(value);
+        }
+        RawValue::Group(value) => {
+            encode_key(number, WireType::StartGroup, out);
+            out.extend_from_slice(value);
+            encode_key(number, WireType::EndGroup, out);
+        }
+    }
 }
 
 /// The parts of an options message as one message.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::descriptor::Range;
+use super::{descriptor::Range, options::Features};
 
 /// All files of one descriptor set.
 #[derive(Debug)]
@@ -35,6 +35,10 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
+    pub(crate) fn is_edition(self) -> bool {
+        matches!(self, Syntax::Edition2023 | Syntax::Edition2024)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Syntax::Proto2 => "proto2",
@@ -95,6 +99,7 @@ pub(crate) struct Field {
     /// Index into the message's oneofs, synthetic ones included.
     pub(crate) oneof: Option<u32>,
     pub(crate) proto3_optional: bool,
+    pub(crate) features: Features,
     pub(crate) default: Option<String>,
     pub(crate) json_name: Option<String>,
     pub(crate) options: Bytes,

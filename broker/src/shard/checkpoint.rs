@@ -4,12 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use qwerq_core::SessionId;
-
 use crate::config::Durability;
 use crate::files::{DiskFiles, Files};
 use crate::journal::{self, Synced};
-use crate::store::{self, Applied, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun, RowChange};
+use crate::store::{self, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun};
 
 use super::command::Command;
 use super::{Fault, Shard};
@@ -63,7 +61,7 @@ impl Checkpoints {
 impl Shard {
     /// Whether a command must wait for the checkpoint: publishes do, and so does what their connection sent after one.
     pub(super) fn must_hold(&mut self, command: &Command) -> bool {
-        let Some(session) = in_order_session(command) else { return false };
+        let Some(session) = command.session().filter(|_| command.is_in_order()) else { return false };
         let behind = self.checkpoints.is_behind() && matches!(command, Command::Publish(_));
         let Some(session) = self.sessions.get_mut(&session) else { return false };
         let hold = behind || session.held > 0;
@@ -100,9 +98,8 @@ impl Shard {
 
     fn begin_checkpoint(&mut self) -> Result<(), Fault> {
         let changes = self.state.take_changes();
-        let last = self.log.journal().last();
         let checkpoint = Checkpoint {
-            rows: changes.rows.into_iter().map(row_change).collect(),
+            rows: changes.rows,
             messages: self.payloads.locations.freeze(),
             removed: changes
                 .removed
@@ -110,7 +107,7 @@ impl Shard {
                 .map(|(queue, numbers)| RemovedRun { queue: queue.0, space: MessageKey::LIVE, numbers })
                 .collect(),
             dropped_queues: changes.dropped.into_iter().map(|queue| queue.0).collect(),
-            applied: Applied { term: last.term, index: last.index, crc: last.crc },
+            applied: self.log.journal().last(),
         };
         self.checkpoints.bytes = 0;
         self.checkpoints.running = true;
@@ -153,7 +150,7 @@ impl Shard {
         self.payloads.locations.thaw();
         self.log.journal().recycle_through(done.applied.index);
         for command in std::mem::take(&mut self.held) {
-            if let Some(session) = in_order_session(&command).and_then(|session| self.sessions.get_mut(&session)) {
+            if let Some(session) = command.session().and_then(|session| self.sessions.get_mut(&session)) {
                 session.held -= 1;
             }
             self.handle(command)?;
@@ -164,39 +161,6 @@ impl Shard {
     fn helper(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         spawned.map(drop).map_err(|source| Fault::Io { action: format!("starting the thread `{name}`"), source })
-    }
-}
-
-/// The connection of a publish, or of a request whose reply must keep its place behind the replies of earlier publishes.
-fn in_order_session(command: &Command) -> Option<SessionId> {
-    match command {
-        Command::Publish(command) => Some(command.asker.session),
-        Command::Reply { session, .. } => Some(*session),
-        Command::Consume(asker, _)
-        | Command::QueueCreate(asker, _)
-        | Command::QueueUpdate(asker, _)
-        | Command::QueueDelete(asker, _)
-        | Command::QueueInfo(asker, _)
-        | Command::QueuePurge(asker, _)
-        | Command::QueueList(asker)
-        | Command::GroupCreate(asker, _)
-        | Command::GroupDelete(asker, _)
-        | Command::SchemaGet(asker, _)
-        | Command::SchemaList(asker, _)
-        | Command::Peek(asker, _)
-            if asker.request_id.is_none() =>
-        {
-            Some(asker.session)
-        }
-        _ => None,
-    }
-}
-
-fn row_change(change: qwerq_core::RowChange) -> RowChange {
-    match change {
-        qwerq_core::RowChange::Put { key, value } => RowChange::Put { key, value },
-        qwerq_core::RowChange::Delete { key } => RowChange::Delete { key },
-        qwerq_core::RowChange::DeletePrefix { prefix } => RowChange::DeletePrefix { prefix },
     }
 }
 

@@ -99,7 +99,8 @@ pub enum Command {
     Closed {
         /// The connection.
         session: SessionId,
-        /// It ended in order, so nothing counts as an attempt.
+        /// The broker ended it, so nothing counts as an attempt. A client that leaves in order has unsubscribed before; one that was
+        /// killed looks no different from here.
         graceful: bool,
     },
     /// A sign of life.
@@ -155,6 +156,61 @@ pub enum Command {
     Checkpointed(Result<Checkpointed, StoreError>),
     /// Commit what there is and end.
     Stop,
+}
+
+impl Command {
+    /// The connection that sent it, if one did.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Command::Opened { session, .. }
+            | Command::Closed { session, .. }
+            | Command::Heartbeat(session)
+            | Command::Reply { session, .. }
+            | Command::Credit(session, _) => Some(*session),
+            Command::Publish(command) => Some(command.asker.session),
+            Command::Register(command) => Some(command.asker.session),
+            Command::Consume(asker, _)
+            | Command::Unsubscribe(asker, _)
+            | Command::Settle(asker, ..)
+            | Command::QueueCreate(asker, _)
+            | Command::QueueUpdate(asker, _)
+            | Command::QueueDelete(asker, _)
+            | Command::QueueInfo(asker, _)
+            | Command::QueuePurge(asker, _)
+            | Command::QueueList(asker)
+            | Command::GroupCreate(asker, _)
+            | Command::GroupDelete(asker, _)
+            | Command::SchemaGet(asker, _)
+            | Command::SchemaList(asker, _)
+            | Command::Peek(asker, _) => Some(asker.session),
+            Command::Stats(_) | Command::Spare(_) | Command::Synced(..) | Command::Checkpointed(_) | Command::Stop => None,
+        }
+    }
+
+    /// Whether its reply must keep its place behind the replies of what the connection sent before.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        match self {
+            Command::Publish(_) | Command::Reply { .. } => true,
+            Command::Consume(asker, _)
+            | Command::Unsubscribe(asker, _)
+            | Command::QueueCreate(asker, _)
+            | Command::QueueUpdate(asker, _)
+            | Command::QueueDelete(asker, _)
+            | Command::QueueInfo(asker, _)
+            | Command::QueuePurge(asker, _)
+            | Command::QueueList(asker)
+            | Command::GroupCreate(asker, _)
+            | Command::GroupDelete(asker, _)
+            | Command::SchemaGet(asker, _)
+            | Command::SchemaList(asker, _)
+            | Command::Peek(asker, _) => asker.request_id.is_none(),
+            Command::Register(command) => command.asker.request_id.is_none(),
+            Command::Settle(asker, _, settle) => settle.confirm && asker.request_id.is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// What the metrics page shows of a shard.

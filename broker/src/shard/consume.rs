@@ -107,7 +107,6 @@ impl Shard {
         let bounds =
             Bounds { messages: credit.prefetch.min(PREFETCH_MAX), bytes: or_default(credit.prefetch_bytes, PREFETCH_BYTES_DEFAULT) };
         // A subscription that has just ended may still get credit; that is nobody's mistake.
-        self.dispatch.heard(session);
         self.dispatch.credit(key, bounds);
     }
 
@@ -123,7 +122,6 @@ impl Shard {
 
     /// ACK, NACK, REJECT, RELEASE and EXTEND_VISIBILITY.
     pub(super) fn settle(&mut self, asker: Asker, opcode: Opcode, settle: &wire::Settle) {
-        self.dispatch.heard(asker.session);
         let now = self.clock.now();
         let mut refused = Vec::new();
         let mut settled = 0;

@@ -175,6 +175,9 @@ impl Shard {
     }
 
     fn handle(&mut self, command: Command) -> Result<(), Fault> {
+        if let Some(session) = command.session() {
+            self.dispatch.heard(session);
+        }
         if self.must_hold(&command) {
             self.held.push_back(command);
             return Ok(());
@@ -184,7 +187,7 @@ impl Shard {
                 self.sessions.insert(session, Session { outbox, window, client, touched: false, held: 0 });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
-            Command::Heartbeat(session) => self.dispatch.heard(session),
+            Command::Heartbeat(_) => {}
             Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
             Command::Publish(command) => self.publish(*command)?,
             Command::Consume(asker, consume) => self.consume(asker, &consume)?,
@@ -224,9 +227,8 @@ impl Shard {
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.log.propose(proposal);
         }
-        if let Some(session) = self.sessions.remove(&session) {
-            session.outbox.close();
-        }
+        // The outbox is closed behind the replies that still wait for the commit.
+        self.replies.push(Reply::End(session));
     }
 
     fn tick(&mut self) {
@@ -290,6 +292,11 @@ impl Shard {
             match reply {
                 Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
                 Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::End(session) => {
+                    if let Some(session) = self.sessions.remove(&session) {
+                        session.outbox.close();
+                    }
+                }
             }
         }
         self.replies = replies;

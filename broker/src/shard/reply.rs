@@ -14,6 +14,8 @@ use super::command::Asker;
 pub(super) enum Reply {
     /// PUBLISH_ACK.
     Publish(PublishReply),
+    /// The connection is gone: nothing follows.
+    End(qwerq_core::SessionId),
     /// Anything whose bytes are known.
     Frames {
         /// Whose.

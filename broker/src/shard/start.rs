@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
 use qwerq_core::{Body, Dispatch, Entry, Pending, State};
@@ -49,7 +49,8 @@ impl Shard {
         metrics: Arc<Metrics>,
         registry: Arc<Registry>,
         policies: Arc<Policies>,
-    ) -> Result<(Shard, Sender<Command>), StartError> {
+        (back, commands): (Sender<Command>, Receiver<Command>),
+    ) -> Result<Shard, StartError> {
         let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
         let mut state = State::default();
         store.load(|key, value| state.load(key, value))?;
@@ -62,8 +63,7 @@ impl Shard {
             Durability::Interval(_) => journal::Durability::Interval,
             Durability::None => journal::Durability::None,
         };
-        let applied = store.applied()?;
-        let after = journal::Applied { term: applied.term, index: applied.index, crc: applied.crc };
+        let after = store.applied()?;
         let mut locations = Locations::default();
         let mut bytes = 0;
         let journal = Journal::open(files, options, after, &mut |record| {
@@ -79,7 +79,6 @@ impl Shard {
         let payloads = Payloads::new(locations, journal.reader(), store.reader());
         state.check_invariants();
         let checkpointer = Checkpointer::start(Arc::clone(&store), JournalPayloads(journal.reader()))?;
-        let (back, commands) = channel();
         let mut shard = Shard {
             clock: Clock::starting_after(state.clock()),
             dispatch: Dispatch::new(&state, 0),
@@ -89,7 +88,7 @@ impl Shard {
             policies,
             store,
             commands,
-            back: back.clone(),
+            back,
             state,
             pending: Pending::default(),
             log: Log::new(journal),
@@ -111,6 +110,6 @@ impl Shard {
         let epoch = shard.state.epoch() + 1;
         shard.commit_alone(Body::Epoch { epoch })?;
         shard.dispatch = Dispatch::new(&shard.state, rand::random());
-        Ok((shard, back))
+        Ok(shard)
     }
 }

@@ -15,29 +15,7 @@ use super::block::BlockBuilder;
 use super::environment::{Environment, Table, put_sealed};
 use super::payloads::{Location, Payloads, SpanReader};
 use super::removal::Removal;
-use super::{Applied, MessageKey, StoreError};
-
-/// A change of the table `rows`. Keys and values are the core's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RowChange {
-    /// Writes a row, replacing any former value.
-    Put {
-        /// 1 to 511 bytes.
-        key: Vec<u8>,
-        /// Any length.
-        value: Vec<u8>,
-    },
-    /// Deletes a row, if there is one.
-    Delete {
-        /// The row's key.
-        key: Vec<u8>,
-    },
-    /// Deletes all rows whose keys start so.
-    DeletePrefix {
-        /// The start of the keys.
-        prefix: Vec<u8>,
-    },
-}
+use super::{Applied, MessageKey, RowChange, StoreError};
 
 /// Messages of one queue with consecutive numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]

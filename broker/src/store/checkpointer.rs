@@ -38,6 +38,7 @@ impl Checkpointer {
         let path = store.dir().to_owned();
         let (jobs, inbox) = mpsc::sync_channel::<Job>(1);
         let run = move || {
+            yield_to_the_shard();
             for job in inbox {
                 (job.when_done)(store.checkpoint(job.checkpoint, &payloads));
             }
@@ -62,6 +63,14 @@ impl Checkpointer {
             Err(TrySendError::Full(job)) => Err(CheckpointPending(Box::new(job.checkpoint))),
             Err(TrySendError::Disconnected(_)) => panic!("the checkpoint thread has died"),
         }
+    }
+}
+
+/// Lowers this thread's priority: on a single core the shard must not wait for the end of a time slice when its sync returns.
+fn yield_to_the_shard() {
+    const NICE: i32 = 10;
+    if let Err(error) = rustix::process::nice(NICE) {
+        tracing::debug!(%error, "the checkpoint thread keeps its priority");
     }
 }
 

@@ -18,13 +18,7 @@ pub(super) struct DirLock {
 impl DirLock {
     /// Creates the directory if there is none, and takes it.
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {
-        let denied = |path: &Path, action, source: io::Error| match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                StoreError::NotWritable { path: path.to_owned(), uid: rustix::process::geteuid().as_raw(), source }
-            }
-            _ => StoreError::Io { action, path: path.to_owned(), source },
-        };
-        fs::create_dir_all(dir).map_err(|source| denied(dir, "create the directory", source))?;
+        fs::create_dir_all(dir).map_err(|source| denied(existing(dir), "create a directory in", source))?;
         let path = dir.join("lock");
         let mut file = OpenOptions::new()
             .read(true)
@@ -43,6 +37,22 @@ impl DirLock {
         sign(&mut file).map_err(|source| denied(&path, "write to", source))?;
         Ok(Self { _file: file })
     }
+}
+
+/// Says who may not write where, when that is what went wrong.
+pub(super) fn denied(path: &Path, action: &'static str, source: io::Error) -> StoreError {
+    let path = path.to_owned();
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::NotWritable { path, uid: rustix::process::geteuid().as_raw(), source }
+        }
+        _ => StoreError::Io { action, path, source },
+    }
+}
+
+/// The nearest directory that exists: the one whose owner matters.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.is_dir()).unwrap_or(path)
 }
 
 fn sign(file: &mut File) -> io::Result<()> {
@@ -74,8 +84,6 @@ fn holder(file: &mut File) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -93,13 +101,14 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_named_with_the_uid() {
         let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        // Root writes everywhere; a path below a file is refused to everybody.
-        if rustix::process::geteuid().is_root() {
-            return;
+        let missing = dir.path().join("not/there");
+        assert_eq!(existing(&missing), dir.path());
+        for (kind, names_uid) in
+            [(io::ErrorKind::PermissionDenied, true), (io::ErrorKind::ReadOnlyFilesystem, true), (io::ErrorKind::NotFound, false)]
+        {
+            let refusal = denied(dir.path(), "lock", kind.into()).to_string();
+            let start = format!("uid {} cannot write to {}", rustix::process::geteuid().as_raw(), dir.path().display());
+            assert_eq!(refusal.starts_with(&start), names_uid, "{refusal}");
         }
-        let refusal = DirLock::take(&dir.path().join("data")).unwrap_err().to_string();
-        let uid = format!("uid {} cannot write to", rustix::process::geteuid().as_raw());
-        assert!(refusal.starts_with(&uid), "{refusal}");
     }
 }

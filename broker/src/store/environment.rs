@@ -15,13 +15,14 @@
 //! Numbers in values are little-endian. Values of `meta` end with a checksum as rows do:
 //! CRC-32C over key and value.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 
-use super::dir_lock::DirLock;
+use super::dir_lock::{DirLock, denied};
 use super::{Applied, StoreError};
 
 /// The newest format that this program reads and the one that it writes.
@@ -67,10 +68,11 @@ impl Environment {
             let tables = [table(META)?, table("rows")?, table("messages")?, table("removed")?, table("unfinished")?];
             let [meta, ..] = tables;
             if meta.get(txn, FORMAT_KEY)?.is_none() {
+                sync_dirs(dir)?;
                 let id: [u8; 16] = rand::random();
                 put_sealed(meta, txn, FORMAT_KEY, &FORMAT.to_le_bytes())?;
                 put_sealed(meta, txn, STORE_ID_KEY, &id)?;
-                put_sealed(meta, txn, APPLIED_KEY, &Applied::default().to_bytes())?;
+                put_sealed(meta, txn, APPLIED_KEY, &applied_bytes(Applied::default()))?;
             }
             Ok(CommitOrAbort::<_, ()>::Commit(tables))
         });
@@ -92,11 +94,11 @@ impl Environment {
     }
 
     pub(super) fn applied(&self, txn: &RoTxn<'_>) -> Result<Applied, StoreError> {
-        Ok(Applied::from_bytes(self.meta(txn, APPLIED_KEY)?))
+        self.meta(txn, APPLIED_KEY).map(applied_from)
     }
 
     pub(super) fn put_applied(&self, txn: &mut RwTxn<'_>, applied: Applied) -> Result<(), StoreError> {
-        put_sealed(self.meta, txn, APPLIED_KEY, &applied.to_bytes()).map_err(|e| self.fail(e))
+        put_sealed(self.meta, txn, APPLIED_KEY, &applied_bytes(applied)).map_err(|e| self.fail(e))
     }
 
     /// Pretends that another program wrote the store.
@@ -128,6 +130,19 @@ impl Environment {
     }
 }
 
+/// Makes the entries of new files and directories durable: LMDB syncs contents only. A journal whose store has vanished could not be told from
+/// somebody else's.
+fn sync_dirs(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()?;
+    for above in dir.canonicalize()?.ancestors().skip(1).take(2) {
+        // A directory above that may not be read was not made here.
+        if let Ok(above) = File::open(above) {
+            above.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a store that a newer program wrote, before anything of it is touched.
 fn refuse_newer(dir: &Path, env: &Env<WithoutTls>) -> Result<(), StoreError> {
     let fail = |error| lmdb_error(dir, error);
@@ -155,6 +170,26 @@ fn read_meta<const N: usize>(dir: &Path, meta: Table, txn: &RoTxn<'_>, key: &'st
         .ok_or_else(|| StoreError::CorruptRow { table: META, key: key.to_owned() })
 }
 
+const APPLIED_BYTES: usize = 20;
+
+fn applied_bytes(applied: Applied) -> [u8; APPLIED_BYTES] {
+    let mut bytes = [0; APPLIED_BYTES];
+    bytes[..8].copy_from_slice(&applied.term.to_le_bytes());
+    bytes[8..16].copy_from_slice(&applied.index.to_le_bytes());
+    bytes[16..].copy_from_slice(&applied.crc.to_le_bytes());
+    bytes
+}
+
+fn applied_from(bytes: [u8; APPLIED_BYTES]) -> Applied {
+    let (term, rest) = bytes.split_first_chunk().expect("20 bytes hold 8");
+    let (index, crc) = rest.split_first_chunk().expect("12 bytes hold 8");
+    Applied {
+        term: u64::from_le_bytes(*term),
+        index: u64::from_le_bytes(*index),
+        crc: u32::from_le_bytes(crc.try_into().expect("4 bytes are left")),
+    }
+}
+
 /// Writes a value followed by its checksum.
 pub(super) fn put_sealed(table: Database<'_, Bytes, Bytes>, txn: &mut RwTxn<'_>, key: &[u8], value: &[u8]) -> heed::Result<()> {
     use io::Write as _;
@@ -177,7 +212,16 @@ fn lmdb_error(dir: &Path, error: heed::Error) -> StoreError {
     let full = |detail: &str| StoreError::Full { path: path.clone(), detail: detail.to_owned() };
     match error {
         heed::Error::Mdb(MdbError::MapFull) => full("the map is full"),
-        heed::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => full("the disk is full"),
+        heed::Error::Io(error) if is_no_space(dir, &error) => full("the disk is full"),
+        heed::Error::Io(error) => denied(dir, "use the store in", error),
         error => StoreError::Lmdb { path, message: error.to_string() },
     }
+}
+
+fn is_no_space(dir: &Path, error: &io::Error) -> bool {
+    const NEXT_TO_NOTHING: u64 = 1024 * 1024;
+    // LMDB reports a write that the disk had no room for as an I/O error, when a part of it did fit.
+    let cut_short = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || cut_short && rustix::fs::statvfs(dir).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < NEXT_TO_NOTHING)
 }

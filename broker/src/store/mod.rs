@@ -6,7 +6,6 @@
 //! holds here, so that its segments can be recycled.
 //! Read on in `environment.rs` (what is on disk) and `checkpoint.rs` (how it gets there).
 
-mod applied;
 mod block;
 mod checkpoint;
 mod checkpointer;
@@ -24,8 +23,11 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::applied::Applied;
-pub use self::checkpoint::{Checkpoint, Checkpointed, MessageRun, RemovedRun, RowChange};
+pub use qwerq_core::RowChange;
+
+pub use crate::journal::Applied;
+
+pub use self::checkpoint::{Checkpoint, Checkpointed, MessageRun, RemovedRun};
 pub use self::checkpointer::{CheckpointPending, Checkpointer, WhenDone};
 pub use self::error::StoreError;
 pub use self::message_key::MessageKey;
@@ -48,7 +50,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { map_bytes: 1 << 40, chunk_bytes: 8 << 20 }
+        Self { map_bytes: 1 << 40, chunk_bytes: 1 << 20 }
     }
 }
 
@@ -71,6 +73,7 @@ impl Store {
         let mut txn = environment.write()?;
         if checkpoint::sweep_unfinished(&environment, &mut txn)? {
             txn.commit().map_err(|error| environment.fail(error))?;
+            tracing::info!(dir = %dir.display(), "removed what an unfinished checkpoint had left");
         } else {
             txn.abort();
         }

@@ -62,9 +62,12 @@ impl<'a> SpanReader<'a> {
         let wanted = upcoming.first().copied().unwrap_or(Location::GAP);
         if !self.holds(wanted) {
             let span = span_of(upcoming);
-            self.payloads.read(span, &mut self.bytes).map_err(|source| StoreError::Payload { location: span, source })?;
             let expected = usize::try_from(span.len).expect("usize holds a u32");
-            assert_eq!(self.bytes.len(), expected, "the journal read as much as was asked");
+            let read = self.payloads.read(span, &mut self.bytes).and_then(|()| match self.bytes.len() {
+                bytes if bytes == expected => Ok(()),
+                bytes => Err(io::Error::other(format!("{bytes} bytes came instead"))),
+            });
+            read.map_err(|source| StoreError::Payload { location: span, source })?;
             self.span = span;
         }
         let start = usize::try_from(wanted.offset - self.span.offset).expect("usize holds a u32");

@@ -465,3 +465,63 @@ fn the_checkpointer_takes_one_at_a_time_and_reports() {
     assert_eq!((last.applied, store.applied().unwrap()), (applied(3), applied(3)));
     assert_eq!(numbers(&store, 1), [0, 1, 2]);
 }
+
+#[test]
+fn any_sequence_of_checkpoints_gives_what_a_map_gives() {
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
+    for seed in 0..10 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let options = StoreOptions { chunk_bytes: 1 << random.random_range(14..20), ..StoreOptions::default() };
+        let mut store = Store::open(dir.path(), options).unwrap();
+        let mut model: BTreeMap<MessageKey, Vec<u8>> = BTreeMap::new();
+        let mut next = [0; 8];
+        for round in 0..20 {
+            let mut segment = Segment::default();
+            let mut checkpoint = Checkpoint { applied: applied(round), ..Checkpoint::default() };
+            for _ in 0..random.random_range(0..6) {
+                let index = random.random_range(0..next.len());
+                let (queue, space) = (u32::try_from(index).unwrap() / 2, u8::try_from(index % 2).unwrap());
+                let number: &mut u64 = &mut next[index];
+                *number += random.random_range(0..3) * random.random_range(0..100);
+                let first = MessageKey { queue, space, number: *number };
+                let typical = 1 << random.random_range(0..13);
+                let sizes: Vec<usize> = (0..random.random_range(1..200))
+                    .map(|_| if random.random_ratio(1, 8) { 0 } else { random.random_range(1..=typical) })
+                    .collect();
+                *number += u64::try_from(sizes.len()).unwrap();
+                model.extend((first.number..).zip(&sizes).filter(|(_, bytes)| **bytes > 0).map(|(number, bytes)| {
+                    let key = first.at(number);
+                    (key, payload(key, *bytes))
+                }));
+                checkpoint.messages.push(run(&mut segment, first, &sizes));
+            }
+            for _ in 0..random.random_range(0..8) {
+                let index = random.random_range(0..next.len());
+                let (queue, space) = (u32::try_from(index).unwrap() / 2, u8::try_from(index % 2).unwrap());
+                let start = random.random_range(0..=next[index]);
+                let typical = 1 << random.random_range(0..12);
+                let numbers = start..start + random.random_range(0..typical);
+                model.retain(|key, _| !(key.queue == queue && key.space == space && numbers.contains(&key.number)));
+                checkpoint.removed.push(RemovedRun { queue, space, numbers });
+            }
+            if random.random_ratio(1, 10) {
+                let queue = random.random_range(0..4);
+                model.retain(|key, _| key.queue != queue);
+                checkpoint.dropped_queues.push(queue);
+            }
+            store.checkpoint(checkpoint, &segment).unwrap();
+            if random.random_ratio(1, 5) {
+                drop(store);
+                store = Store::open(dir.path(), options).unwrap();
+            }
+            let read = messages(&store);
+            assert!(read == model, "seed {seed}, round {round}: {} read, {} expected", read.len(), model.len());
+            let reader = store.reader();
+            for (key, bytes) in model.iter().step_by(17) {
+                assert_eq!(reader.read(*key).unwrap().as_ref(), Some(bytes), "seed {seed}, {key}");
+            }
+        }
+    }
+}

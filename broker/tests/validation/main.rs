@@ -4,3 +4,8 @@
 mod cases;
 mod compile;
 mod contracts;
+mod oracle;
+#[path = "../../../tests/support/payloads.rs"]
+mod payloads;
+mod rules;
+mod schemas;

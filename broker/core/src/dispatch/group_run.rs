@@ -77,12 +77,13 @@ impl GroupRun {
     }
 
     fn pick_fresh(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
-        if group.settled_intervals() as u64 >= queue.options.max_unsettled {
-            return None;
-        }
+        // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
+        // created over many gaps would never close them.
+        let is_paused = group.settled_intervals() as u64 >= queue.options.max_unsettled;
+        let end = if is_paused { group.settled_end() } else { queue.next_seq() };
         loop {
             let seq = group.next_unsettled(self.cursor);
-            if seq >= queue.next_seq() {
+            if seq >= end {
                 return None;
             }
             self.cursor = seq + 1;

@@ -468,12 +468,13 @@ impl Dispatch {
                 }
             }
             Applied::Settled(settle) => self.settled(state, settle),
-            Applied::AttemptEnded(attempt) => self.attempt_ended(now, attempt),
+            Applied::AttemptEnded(attempt) => self.attempt_ended(state, now, attempt),
             Applied::Floored { queue, to, .. } => self.floored(state, *queue, *to),
             Applied::Queue(queue) => {
-                if state.queue(*queue).is_none() {
-                    let gone: Vec<_> = self.keys_of(*queue);
-                    gone.into_iter().for_each(|key| self.drop_group(key));
+                // New options may end a pause.
+                let exists = state.queue(*queue).is_some();
+                for key in self.keys_of(*queue) {
+                    if exists { self.make_runnable(key) } else { self.drop_group(key) }
                 }
             }
             Applied::Group(queue, group) => {
@@ -502,12 +503,17 @@ impl Dispatch {
         self.make_runnable(key);
     }
 
-    fn attempt_ended(&mut self, now: Millis, attempt: &AttemptEnded) {
+    fn attempt_ended(&mut self, state: &State, now: Millis, attempt: &AttemptEnded) {
         let key = GroupKey { queue: attempt.queue, group: attempt.group };
+        let Some(group) = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)) else { return };
         for ended in &attempt.ended {
             let Some(run) = self.groups.get(&key) else { return };
             if let Some(&counter) = run.leased.get(&ended.seq) {
                 self.free(counter);
+            }
+            // A purge of the same batch may have taken the message.
+            if group.is_settled(ended.seq) {
+                continue;
             }
             let run = self.groups.get_mut(&key).expect("looked up above");
             if ended.not_before <= now {

@@ -9,41 +9,41 @@ use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
 use qwerq_core::entry::{Applied, Body, Cause, Ended};
 use qwerq_core::options::{Mode, OnFailure, OnFull};
 use qwerq_core::{
-    Admission, Delivery, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection, Seq,
-    SessionId, State, SubscriptionKey,
+    Admission, Delivery, Dispatch, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection,
+    Seq, SessionId, State, SubscriptionKey,
 };
 
 /// Everything that the broker has promised.
 #[derive(Default)]
-pub struct Model {
-    pub clock: Millis,
-    pub epoch: u64,
-    pub queues: BTreeMap<QueueId, Queue>,
+pub(crate) struct Model {
+    pub(crate) clock: Millis,
+    pub(crate) epoch: u64,
+    pub(crate) queues: BTreeMap<QueueId, Queue>,
     next_queue: u32,
     next_group: u32,
     next_serial: u64,
     /// What applied entries removed, for whoever writes checkpoints.
-    pub removed: Vec<(QueueId, Seq)>,
-    pub dropped: Vec<QueueId>,
+    pub(crate) removed: Vec<(QueueId, Seq)>,
+    pub(crate) dropped: Vec<QueueId>,
     /// In order of opening, closed ones included while their connection lasts.
-    pub subscriptions: Vec<Subscription>,
+    pub(crate) subscriptions: Vec<Subscription>,
     /// In order of granting.
-    pub leases: Vec<Lease>,
+    pub(crate) leases: Vec<Lease>,
     ended: Vec<SubscriptionKey>,
 }
 
-pub struct Queue {
-    pub name: String,
-    pub options: QueueOptions,
-    pub next_seq: Seq,
-    pub stored: BTreeMap<Seq, Stored>,
-    pub groups: BTreeMap<GroupId, Group>,
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) options: QueueOptions,
+    pub(crate) next_seq: Seq,
+    pub(crate) stored: BTreeMap<Seq, Stored>,
+    pub(crate) groups: BTreeMap<GroupId, Group>,
     /// Every idempotency key's last recording.
     keys: Vec<Remembered>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub(crate) struct Stored {
     size: u32,
     key: u64,
     at: Millis,
@@ -57,8 +57,8 @@ struct Remembered {
 }
 
 #[derive(Default)]
-pub struct Group {
-    pub name: String,
+pub(crate) struct Group {
+    pub(crate) name: String,
     /// Each one, also those before the group was.
     settled: BTreeSet<Seq>,
     attempts: BTreeMap<Seq, Attempt>,
@@ -83,51 +83,51 @@ enum Class {
     Again,
 }
 
-pub struct Subscription {
-    pub key: SubscriptionKey,
+pub(crate) struct Subscription {
+    pub(crate) key: SubscriptionKey,
     /// Tells this one from a later one of the same number.
     serial: u64,
-    pub group: GroupKey,
-    pub bounds: Bounds,
+    pub(crate) group: GroupKey,
+    pub(crate) bounds: Bounds,
     concurrency: u32,
     visibility_timeout_ms: u64,
-    pub open: bool,
+    pub(crate) open: bool,
     silent: bool,
 }
 
 #[derive(Debug, Clone)]
-pub struct Lease {
-    pub id: LeaseId,
-    pub group: GroupKey,
-    pub seq: Seq,
-    pub session: SessionId,
+pub(crate) struct Lease {
+    pub(crate) id: LeaseId,
+    pub(crate) group: GroupKey,
+    pub(crate) seq: Seq,
+    pub(crate) session: SessionId,
     serial: u64,
     visibility_timeout_ms: u64,
     deadline: Millis,
     attempt: u32,
     size: u32,
     /// Its end is proposed and not durable yet.
-    pub settling: bool,
+    pub(crate) settling: bool,
 }
 
 /// A message that was admitted and is not durable yet.
-pub struct PendingItem {
-    pub queue: QueueId,
-    pub size: u32,
-    pub idempotency_key: String,
-    pub id: MessageId,
+pub(crate) struct PendingItem {
+    pub(crate) queue: QueueId,
+    pub(crate) size: u32,
+    pub(crate) idempotency_key: String,
+    pub(crate) id: MessageId,
 }
 
 /// A proposal whose time may be chosen by the broker within bounds.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected {
+pub(crate) struct Expected {
     proposal: Proposal,
     not_before_latest: Millis,
 }
 
 impl Expected {
     /// Whether `given` is what the rules ask for.
-    pub fn accepts(&self, given: &Proposal) -> bool {
+    pub(crate) fn accepts(&self, given: &Proposal) -> bool {
         match (&self.proposal, given) {
             (Proposal::AttemptEnded { group, ended }, Proposal::AttemptEnded { group: given_group, ended: given }) => {
                 (group, ended.seq, ended.attempts, ended.cause) == (given_group, given.seq, given.attempts, given.cause)
@@ -143,7 +143,7 @@ impl Queue {
         self.stored.iter().filter(|(seq, _)| !group.settled.contains(seq)).map(|(seq, stored)| (*seq, *stored))
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.stored.values().map(|stored| u64::from(stored.size)).sum()
     }
 
@@ -170,21 +170,27 @@ impl Queue {
 }
 
 impl Model {
-    pub fn group(&self, key: GroupKey) -> Option<&Group> {
+    pub(crate) fn group(&self, key: GroupKey) -> Option<&Group> {
         self.queues.get(&key.queue)?.groups.get(&key.group)
     }
 
-    pub fn group_keys(&self) -> Vec<GroupKey> {
+    pub(crate) fn group_keys(&self) -> Vec<GroupKey> {
         self.queues.iter().flat_map(|(queue, q)| q.groups.keys().map(|group| GroupKey { queue: *queue, group: *group })).collect()
     }
 
     /// Messages that a group has not settled.
-    pub fn lag(&self, key: GroupKey) -> usize {
+    pub(crate) fn lag(&self, key: GroupKey) -> usize {
         self.group(key).map_or(0, |group| self.queues[&key.queue].unsettled(group).count())
     }
 
     /// The publish rules: limits and idempotency keys, counting what is pending; a duplicate is told of before any limit.
-    pub fn admit(&self, id: QueueId, pending: &[PendingItem], now: Millis, message: &NewMessage<'_>) -> Result<Admission, Rejection> {
+    pub(crate) fn admit(
+        &self,
+        id: QueueId,
+        pending: &[PendingItem],
+        now: Millis,
+        message: &NewMessage<'_>,
+    ) -> Result<Admission, Rejection> {
         let queue = &self.queues[&id];
         let pending: Vec<_> = pending.iter().filter(|item| item.queue == id).collect();
         let (name, options) = (queue.name.clone(), &queue.options);
@@ -222,7 +228,7 @@ impl Model {
     }
 
     /// What a durable entry does, of which dispatch is told at `now`. An entry for what was deleted before it changes nothing; a name that exists already stays as it is.
-    pub fn apply(&mut self, entry_now: Millis, now: Millis, body: &Body) -> Applied {
+    pub(crate) fn apply(&mut self, entry_now: Millis, now: Millis, body: &Body) -> Applied {
         self.clock = self.clock.max(entry_now);
         match body {
             Body::Epoch { epoch } => {
@@ -356,13 +362,13 @@ impl Model {
     }
 
     /// Subscriptions that ended with their group since the last call, sorted.
-    pub fn take_ended(&mut self) -> Vec<SubscriptionKey> {
+    pub(crate) fn take_ended(&mut self) -> Vec<SubscriptionKey> {
         self.ended.sort_unstable();
         std::mem::take(&mut self.ended)
     }
 
     /// All leases and connections are gone; what is durable stays, and nothing counts.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.subscriptions.clear();
         self.leases.clear();
         self.ended.clear();
@@ -373,7 +379,7 @@ impl Model {
         }
     }
 
-    pub fn open(&self, key: SubscriptionKey) -> Option<&Subscription> {
+    pub(crate) fn open(&self, key: SubscriptionKey) -> Option<&Subscription> {
         self.subscriptions.iter().find(|subscription| subscription.key == key && subscription.open)
     }
 
@@ -381,7 +387,7 @@ impl Model {
         self.subscriptions.iter_mut().find(|subscription| subscription.key == key && subscription.open)
     }
 
-    pub fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
+    pub(crate) fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
         if self.open(key).is_some() {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
@@ -392,12 +398,12 @@ impl Model {
         Ok(())
     }
 
-    pub fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
+    pub(crate) fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
         self.open_mut(key).map(|subscription| subscription.bounds = bounds).is_some()
     }
 
     /// Releases what the subscription holds, or lets it run on.
-    pub fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
+    pub(crate) fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
         let Some(subscription) = self.open_mut(key) else { return false };
         subscription.open = false;
         let serial = subscription.serial;
@@ -408,7 +414,7 @@ impl Model {
     }
 
     /// Ends every lease of the connection; the oldest `concurrency` of each subscription count, unless it said goodbye.
-    pub fn disconnect(&mut self, now: Millis, session: SessionId, graceful: bool) -> Vec<Expected> {
+    pub(crate) fn disconnect(&mut self, now: Millis, session: SessionId, graceful: bool) -> Vec<Expected> {
         let mut expected = Vec::new();
         let gone: Vec<_> = self
             .subscriptions
@@ -430,14 +436,14 @@ impl Model {
         expected
     }
 
-    pub fn heard(&mut self, session: SessionId) {
+    pub(crate) fn heard(&mut self, session: SessionId) {
         for subscription in self.subscriptions.iter_mut().filter(|subscription| subscription.key.session == session) {
             subscription.silent = false;
         }
     }
 
     /// Leases whose time has come end and count; their subscriptions get nothing more until they are heard.
-    pub fn tick(&mut self, now: Millis) -> Vec<Expected> {
+    pub(crate) fn tick(&mut self, now: Millis) -> Vec<Expected> {
         for group in self.queues.values_mut().flat_map(|queue| queue.groups.values_mut()) {
             group.waiting.retain(|seq| group.attempts[seq].not_before > now);
         }
@@ -451,7 +457,7 @@ impl Model {
     }
 
     /// When dispatch must look again at the latest.
-    pub fn next_deadline(&self) -> Option<Millis> {
+    pub(crate) fn next_deadline(&self) -> Option<Millis> {
         let leases = self.leases.iter().filter(|lease| !lease.settling).map(|lease| lease.deadline);
         let groups = self.queues.values().flat_map(|queue| queue.groups.values());
         leases.chain(groups.flat_map(|group| group.waiting.iter().map(|seq| group.attempts[seq].not_before))).min()
@@ -475,14 +481,14 @@ impl Model {
         self.leases.iter_mut().find(|lease| lease.id == id && lease.session == session && !lease.settling)
     }
 
-    pub fn ack(&mut self, session: SessionId, id: LeaseId) -> Option<Expected> {
+    pub(crate) fn ack(&mut self, session: SessionId, id: LeaseId) -> Option<Expected> {
         let lease = self.in_force(session, id)?;
         lease.settling = true;
         let proposal = Proposal::Settle { group: lease.group, seq: lease.seq };
         Some(Expected { proposal, not_before_latest: 0 })
     }
 
-    pub fn nack(&mut self, now: Millis, session: SessionId, id: LeaseId, delay_ms: Option<u64>) -> Option<Expected> {
+    pub(crate) fn nack(&mut self, now: Millis, session: SessionId, id: LeaseId, delay_ms: Option<u64>) -> Option<Expected> {
         let lease = self.in_force(session, id)?.clone();
         let options = &self.queues[&lease.group.queue].options;
         let (least, most) = match delay_ms {
@@ -497,7 +503,7 @@ impl Model {
         Some(self.end_attempt(id, Cause::Nack, now + least..=now + most))
     }
 
-    pub fn release(&mut self, session: SessionId, id: LeaseId) -> bool {
+    pub(crate) fn release(&mut self, session: SessionId, id: LeaseId) -> bool {
         let found = self.in_force(session, id).is_some();
         if found {
             self.leases.retain(|lease| lease.id != id);
@@ -505,7 +511,7 @@ impl Model {
         found
     }
 
-    pub fn extend(&mut self, now: Millis, session: SessionId, id: LeaseId, visibility_timeout_ms: u64) -> bool {
+    pub(crate) fn extend(&mut self, now: Millis, session: SessionId, id: LeaseId, visibility_timeout_ms: u64) -> bool {
         let Some(lease) = self.in_force(session, id) else { return false };
         lease.deadline = now + if visibility_timeout_ms == 0 { lease.visibility_timeout_ms } else { visibility_timeout_ms };
         true
@@ -542,7 +548,7 @@ impl Model {
         if group.attempts.get(&seq).is_some_and(|attempt| attempt.not_before > now) {
             return Some("is backing off");
         }
-        if stored.key != 0 && queue.unsettled(group).any(|(earlier, other)| earlier < seq && other.key == stored.key) {
+        if stored.key != 0 && queue.unsettled(group).take_while(|(earlier, _)| *earlier < seq).any(|(_, other)| other.key == stored.key) {
             return Some("waits for an earlier one of its key");
         }
         if self.class(queue, group, seq) == Some(Class::Fresh) && queue.pauses(group, seq) {
@@ -579,8 +585,8 @@ impl Model {
         found
     }
 
-    /// Holds a delivery against every rule, and takes note of it.
-    pub fn delivered(&mut self, now: Millis, delivery: &Delivery) {
+    /// Holds a delivery against every rule, but only if `thorough` against what else could have been delivered; and takes note of it.
+    pub(crate) fn delivered(&mut self, now: Millis, delivery: &Delivery, thorough: bool) {
         let Delivery { subscription: to, lease_id, queue, seq, attempt, lease_ms } = *delivery;
         let subscription = self.open(to).expect("a delivery goes to an open subscription");
         let key = subscription.group;
@@ -598,7 +604,7 @@ impl Model {
         let ended = group.attempts.get(&seq).map_or(0, |attempt| attempt.ended);
         assert_eq!(attempt, ended + 1, "the attempt of {seq} is one more than have ended");
         let class = self.class(&self.queues[&queue], group, seq);
-        let deliverable = self.deliverable(key);
+        let deliverable = if thorough { self.deliverable(key) } else { Vec::new() };
         if class == Some(Class::Again) {
             let earlier = deliverable.iter().find(|(other, class)| *class == Some(Class::Again) && *other < seq);
             assert_eq!(earlier, None, "redeliveries go in seq order: {seq} went first");
@@ -630,8 +636,21 @@ impl Model {
         group.last = class;
     }
 
+    /// What operators are told of each group.
+    pub(crate) fn check_stats(&self, dispatch: &Dispatch) {
+        for key in self.group_keys() {
+            let stats = dispatch.group_stats(key);
+            let group = self.group(key).unwrap();
+            let in_flight = self.leases.iter().filter(|lease| lease.group == key).count();
+            let consumers = self.subscriptions.iter().filter(|subscription| subscription.open && subscription.group == key).count();
+            let expected =
+                (u64::try_from(in_flight).unwrap(), u64::try_from(group.waiting.len()).unwrap(), u32::try_from(consumers).unwrap());
+            assert_eq!((stats.in_flight, stats.backing_off, stats.consumers), expected, "in flight, backing off, consumers of {key:?}");
+        }
+    }
+
     /// Nothing that a willing consumer could have stays behind.
-    pub fn check_nothing_is_withheld(&self) {
+    pub(crate) fn check_nothing_is_withheld(&self) {
         for key in self.group_keys() {
             if self.willing(key).next().is_some() {
                 assert_eq!(self.deliverable(key), [], "{key:?} has a consumer with credit, and these wait");
@@ -640,7 +659,7 @@ impl Model {
     }
 
     /// The durable half of the broker says the same as the model.
-    pub fn check_state(&self, state: &State) {
+    pub(crate) fn check_state(&self, state: &State) {
         assert_eq!((state.clock(), state.epoch()), (self.clock, self.epoch), "clock and epoch");
         let names: Vec<_> = state.queues().map(|queue| (queue.id, queue.name.to_string())).collect();
         let mut expected: Vec<_> = self.queues.iter().map(|(id, queue)| (*id, queue.name.clone())).collect();
@@ -659,7 +678,7 @@ impl Model {
                 assert_eq!(Stored { size: facts.size, key: facts.key, at: facts.at }, *stored, "{name} {seq}");
                 // Looked up by time: the first one of its time.
                 let first = expected.stored.iter().find(|(_, other)| other.at >= stored.at).map(|(seq, _)| *seq);
-                if seq % 7 == 0 {
+                if seq % 61 == 0 {
                     assert_eq!(messages.first_since(stored.at), first, "{name} since {}", stored.at);
                 }
             }

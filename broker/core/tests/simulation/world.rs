@@ -18,8 +18,11 @@ use crate::random::Random;
 
 /// Steps of one seed, before the queues are drained.
 const STEPS: u64 = 150;
+const STEPS_LARGE: u64 = 80;
 /// One seed in so many works with thousands of messages instead of dozens, so that chunks fill and leave.
-const LARGE_ONE_IN: u64 = 200;
+const LARGE_ONE_IN: u64 = 300;
+/// Enough for the model; streams have no limit of their own.
+const STORED_MAX: usize = 2_500;
 /// Longer than any delay that the dice give.
 const LONG_MS: Millis = 1_000_000;
 
@@ -32,19 +35,19 @@ macro_rules! say {
 }
 
 macro_rules! covered {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($($name:ident),* $(,)?) => {
         /// How often what happened; a simulation in which something never happens tests nothing of it.
         #[derive(Debug, Default)]
-        pub struct Covered {
-            $($(#[$doc])* pub $name: u64,)*
+        pub(crate) struct Covered {
+            $(pub(crate) $name: u64,)*
         }
 
         impl Covered {
-            pub fn add(&mut self, other: &Covered) {
+            pub(crate) fn add(&mut self, other: &Covered) {
                 $(self.$name += other.$name;)*
             }
 
-            pub fn check_everything_happened(&self) {
+            pub(crate) fn check_everything_happened(&self) {
                 $(assert!(self.$name > 0, "{} never happened", stringify!($name));)*
             }
         }
@@ -63,7 +66,7 @@ enum Waiting {
     Other(Entry),
 }
 
-pub struct World {
+pub(crate) struct World {
     dice: Random,
     trace: bool,
     large: bool,
@@ -94,7 +97,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, trace: bool) -> World {
+    pub(crate) fn new(seed: u64, trace: bool) -> World {
         let state = State::default();
         let dispatch = Dispatch::new(&state, 0);
         let mut dice = Random::new(seed);
@@ -125,11 +128,11 @@ impl World {
         }
     }
 
-    pub fn run(mut self) -> Covered {
+    pub(crate) fn run(mut self) -> Covered {
         self.restart();
         self.create_queue();
         self.commit();
-        for _ in 0..STEPS {
+        for _ in 0..if self.large { STEPS_LARGE } else { STEPS } {
             self.step();
             if !self.dice.one_in(4) {
                 self.deliver();
@@ -178,6 +181,7 @@ impl World {
             );
         }
         assert_eq!(self.dispatch.in_flight(), count(self.model.leases.len()), "leases in force");
+        self.model.check_stats(&self.dispatch);
     }
 
     // Publishing.
@@ -189,7 +193,10 @@ impl World {
 
     fn publish(&mut self) {
         let Some(queue) = self.any_queue() else { return };
-        let items = if self.large { self.dice.within(100, 400) } else { self.dice.within(1, 4) };
+        if self.model.queues[&queue].stored.len() > STORED_MAX {
+            return;
+        }
+        let items = if self.large { self.dice.within(100, 300) } else { self.dice.within(1, 4) };
         let mut payload = vec![0xee; 3];
         let start = payload.len();
         let mut writer = PublishWriter::begin(&mut payload, self.now, queue, 4);
@@ -305,7 +312,7 @@ impl World {
         let next = self.dispatch.next_deadline();
         self.now = match self.dice.below(4) {
             0 => next.map_or(self.now, |at| at.max(self.now)),
-            1 => next.map_or(self.now, |at| (at - 1).max(self.now)),
+            1 => next.map_or(self.now, |at| at.saturating_sub(1).max(self.now)),
             2 => self.now + self.dice.below(100),
             _ => self.now + self.dice.below(4_000),
         };
@@ -325,7 +332,7 @@ impl World {
     fn deliver(&mut self) {
         while let Some(delivery) = self.dispatch.next_delivery(&self.state, self.now) {
             say!(self, "deliver {} #{} of {:?} to {:?}", delivery.seq, delivery.attempt, delivery.queue, delivery.subscription);
-            self.model.delivered(self.now, &delivery);
+            self.model.delivered(self.now, &delivery, !self.large || self.covered.delivered.is_multiple_of(32));
             self.granted.push((delivery.subscription.session, delivery.lease_id));
             self.covered.delivered += 1;
             self.covered.redelivered += u64::from(delivery.attempt > 1);
@@ -450,7 +457,7 @@ impl World {
 
     fn any_options(&mut self) -> QueueOptions {
         let dice = &mut self.dice;
-        let scale = if self.large { 1_000 } else { 1 };
+        let scale = if self.large { 50 } else { 1 };
         let many = |dice: &mut Random, few: u64| if dice.one_in(2) { 1_000_000 } else { dice.within(1, few) };
         let mode = if dice.one_in(5) { Mode::Stream } else { Mode::Queue };
         QueueOptions {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use qwerq_proto::{Opcode, wire};
 
+use crate::arrival;
 use crate::client::Client;
 use crate::delivery::Peeked;
 use crate::error::Error;
@@ -147,8 +148,9 @@ impl Client {
     /// `queue-not-found`; see [`Error`].
     pub async fn peek(&self, queue: &str, from_seq: u64, max: u32) -> Result<Vec<Peeked>, Error> {
         let request = wire::Peek { queue: queue.to_owned(), from_seq, max };
-        let response: wire::Fetched = self.request(Opcode::Peek, &request, Opcode::Fetched, Repeat::Safe).await?;
-        Ok(response.messages.into_iter().map(Peeked::from_wire).collect())
+        let reply = self.ask(Opcode::Peek, &request, Repeat::Safe).await?;
+        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        Ok(arrivals.into_iter().map(Peeked::new).collect())
     }
 
     /// Registers a schema as its queue's contract, or as the next version of it, and makes it active. Creates the queue if need be.

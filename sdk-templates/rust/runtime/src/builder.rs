@@ -1,5 +1,6 @@
 //! How to connect: addresses, identity, windows, patience. Ends in a [`Client`]; the connection itself lives in `driver`.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::client::Client;
@@ -10,7 +11,7 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct ClientBuilder {
     pub(crate) addresses: Vec<String>,
-    pub(crate) token: String,
+    pub(crate) token: Token,
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) publish_window: usize,
@@ -20,6 +21,16 @@ pub struct ClientBuilder {
     pub(crate) max_lease: Duration,
     pub(crate) reconnect: Reconnect,
     pub(crate) dial: Dial,
+}
+
+/// A secret that is never printed.
+#[derive(Clone)]
+pub(crate) struct Token(pub(crate) String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "secret" })
+    }
 }
 
 /// How a client behaves when its connection is lost: exponential backoff with full jitter, so that many clients do not come back at once.
@@ -51,7 +62,7 @@ impl ClientBuilder {
     pub(crate) fn new(address: String) -> ClientBuilder {
         ClientBuilder {
             addresses: vec![address],
-            token: String::new(),
+            token: Token(String::new()),
             name: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             publish_window: 1024,
@@ -74,7 +85,7 @@ impl ClientBuilder {
     /// The broker's auth token. Default: none.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> ClientBuilder {
-        self.token = token.into();
+        self.token = Token(token.into());
         self
     }
 
@@ -106,7 +117,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The heartbeat interval; silence of twice that ends a connection. Default: what the broker says (10 s).
+    /// How often this side says something at least. Default, and at most: what the broker says (10 s). The broker's silence is judged by
+    /// its own interval: twice that ends the connection.
     #[must_use]
     pub fn heartbeat(mut self, interval: Duration) -> ClientBuilder {
         self.heartbeat = Some(interval);

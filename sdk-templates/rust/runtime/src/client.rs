@@ -1,6 +1,7 @@
 //! The client: a cheap handle to one connection that comes back by itself. Every call here is one hop to `publisher`, `subscription`,
 //! `admin` or `call`; the connection itself lives in `driver` and `session`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use prost::Message as _;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 use tokio::sync::oneshot;
 
+use crate::arrival;
 use crate::builder::ClientBuilder;
 use crate::call::{Call, ServeOptions};
 use crate::contract::{CallContract, Contract};
@@ -32,13 +34,18 @@ use crate::wire_time::millis;
 ///
 /// When the last clone (publishers and subscriptions included) is dropped, what was published and settled still goes out; use
 /// [`Client::close`] to know that it has.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("settings", &self.shared().settings).finish_non_exhaustive()
+    }
+}
+
 /// Ends the connection task when the last client is gone.
-#[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
 }
@@ -168,8 +175,8 @@ impl Client {
         };
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
-        let fetched: wire::Fetched = reply.decode(Opcode::Fetched)?;
-        Ok(ledger.deliveries(&queue.into(), fetched.messages, None, !options.detached, tokio::time::Instant::now()))
+        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        Ok(ledger.deliveries(&queue.into(), arrivals, None, !options.detached, tokio::time::Instant::now()))
     }
 
     /// Settles leases by their ids, such as detached ones, and waits until that is durable; one result each.
@@ -215,7 +222,7 @@ impl Client {
         self.request::<wire::Done>(opcode, message, Opcode::Done, repeat).await.map(|_| ())
     }
 
-    async fn ask(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<Reply, Error> {
+    pub(crate) async fn ask(&self, opcode: Opcode, message: &impl prost::Message, repeat: Repeat) -> Result<Reply, Error> {
         let payload = message.encode_to_vec();
         self.check_frame(payload.len())?;
         let (reply, answer) = oneshot::channel();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use qwerq_proto::wire;
 
+use crate::arrival::Arrival;
 use crate::error::Error;
 use crate::id::MessageId;
 use crate::ledger::Lease;
@@ -50,17 +50,17 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn new(queue: Arc<str>, message: wire::Delivered, lease: Option<Lease>) -> Delivery {
+    pub(crate) fn new(queue: Arc<str>, arrival: Arrival, lease: Option<Lease>) -> Delivery {
         Delivery {
-            id: MessageId::from_slice(&message.id).unwrap_or_default(),
-            seq: message.seq,
-            attempt: message.attempt,
-            published_at: from_epoch_millis(message.published_at_ms),
-            headers: Headers::from_wire(message.headers),
-            payload: message.payload,
-            schema_version: message.schema_version,
-            ordering_key: (!message.ordering_key.is_empty()).then_some(message.ordering_key),
-            skipped: message.skipped,
+            id: arrival.id,
+            seq: arrival.seq,
+            attempt: arrival.attempt,
+            published_at: from_epoch_millis(arrival.published_at_ms),
+            headers: Headers::from_wire(arrival.headers),
+            payload: arrival.payload,
+            schema_version: arrival.schema_version,
+            ordering_key: arrival.ordering_key,
+            skipped: arrival.skipped,
             queue,
             lease,
         }
@@ -188,15 +188,15 @@ pub struct Peeked {
 }
 
 impl Peeked {
-    pub(crate) fn from_wire(message: wire::Delivered) -> Peeked {
+    pub(crate) fn new(arrival: Arrival) -> Peeked {
         Peeked {
-            id: MessageId::from_slice(&message.id).unwrap_or_default(),
-            seq: message.seq,
-            published_at: from_epoch_millis(message.published_at_ms),
-            headers: Headers::from_wire(message.headers),
-            payload: message.payload,
-            schema_version: message.schema_version,
-            ordering_key: (!message.ordering_key.is_empty()).then_some(message.ordering_key),
+            id: arrival.id,
+            seq: arrival.seq,
+            published_at: from_epoch_millis(arrival.published_at_ms),
+            headers: Headers::from_wire(arrival.headers),
+            payload: arrival.payload,
+            schema_version: arrival.schema_version,
+            ordering_key: arrival.ordering_key,
         }
     }
 }

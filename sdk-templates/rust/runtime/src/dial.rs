@@ -44,7 +44,11 @@ impl Dial {
         })
     }
 
-    pub(crate) async fn open(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+    /// Opens a stream to that address.
+    ///
+    /// # Errors
+    /// Whatever kept it from opening.
+    pub async fn open(&self, address: &str) -> io::Result<Box<dyn Stream>> {
         (self.0)(address.to_owned()).await
     }
 }

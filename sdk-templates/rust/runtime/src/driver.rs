@@ -16,9 +16,10 @@ use tokio::time::{Instant, Sleep};
 use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
+use crate::carry::Carry;
 use crate::dial::Stream;
 use crate::error::{ConnectError, Error};
-use crate::session::{Agreed, Carry, Exit, Session};
+use crate::session::{Agreed, Exit, Session};
 use crate::shared::Shared;
 
 /// Bytes to make room for before a read.
@@ -60,8 +61,8 @@ async fn run(shared: Arc<Shared>, mut link: Link) {
                 return;
             }
             Ok(Exit::GoAway { leader }) => leader,
-            Err(error) => {
-                warn!(%error, "the connection to the broker is lost");
+            Err(Lost(why)) => {
+                warn!(why, "the connection to the broker is lost");
                 None
             }
         };
@@ -158,7 +159,7 @@ async fn hello(shared: &Shared, mut stream: Box<dyn Stream>) -> Result<Link, Hel
         max_protocol: PROTOCOL_VERSION,
         client_name: settings.name.clone(),
         client_version: settings.version.clone(),
-        token: settings.token.clone(),
+        token: settings.token.0.clone(),
         features: Vec::new(),
     };
     let mut out = BytesMut::new();
@@ -248,13 +249,13 @@ impl Connection {
     }
 
     /// Runs the session until it ends. Reads first, since replies open the window; then picks up work; then writes it in few calls.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Exit, Error>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Exit, Lost>> {
         loop {
             // Hear first, look second: see `bell`.
             let _ = self.shared.bell.heard(cx);
             let more_to_read = self.read(cx)?;
             let now = Instant::now();
-            self.session.pump(now);
+            self.session.pump();
             self.write(cx, now)?;
             if let Some(exit) = self.session.exit(now) {
                 return Poll::Ready(Ok(exit));
@@ -267,9 +268,9 @@ impl Connection {
     }
 
     /// Reads and takes in what is there. Says whether there may be more.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Lost> {
         for _ in 0..READS_MAX {
-            while let Some(frame) = self.decoder.decode(&mut self.input).map_err(Error::protocol)? {
+            while let Some(frame) = self.decoder.decode(&mut self.input).map_err(lost)? {
                 self.session.receive(frame, Instant::now())?;
             }
             let free = self.input.capacity() - self.input.len();
@@ -286,7 +287,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), Error> {
+    fn write(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), Lost> {
         while !self.session.outgoing().is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, self.session.outgoing()) {
                 Poll::Ready(Ok(0)) => return Err(lost("the connection takes no more bytes")),
@@ -294,7 +295,7 @@ impl Connection {
                     self.session.wrote(bytes, now);
                     self.unflushed = true;
                     // Room in the buffer is room for what waits in the lanes.
-                    self.session.pump(now);
+                    self.session.pump();
                 }
                 Poll::Ready(Err(error)) => return Err(lost(error)),
                 Poll::Pending => return Ok(()),
@@ -311,7 +312,7 @@ impl Connection {
     }
 
     /// Says whether the time demanded something, so that there may be work.
-    fn tick(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+    fn tick(&mut self, cx: &mut Context<'_>) -> Result<bool, Lost> {
         let deadline = self.session.deadline();
         if deadline < self.timer.deadline() {
             self.timer.as_mut().reset(deadline);
@@ -325,6 +326,16 @@ impl Connection {
     }
 }
 
-fn lost(what: impl std::fmt::Display) -> Error {
-    Error::protocol(what)
+/// Why a connection ended that nobody wanted to end. Only ever logged: callers learn what became of their requests.
+#[derive(Debug)]
+struct Lost(String);
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Lost {
+        Lost(error.to_string())
+    }
+}
+
+fn lost(what: impl std::fmt::Display) -> Lost {
+    Lost(what.to_string())
 }

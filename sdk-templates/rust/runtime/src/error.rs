@@ -1,7 +1,7 @@
 //! What can go wrong, sorted by who must act: the caller changes the request (`Refused`), the caller tries again (`Unavailable`), the
 //! connection comes back by itself (`Disconnected`), or somebody repairs something (`Fault`, `Protocol`, `Connect`).
 //!
-//! Codes are the broker's; each has a page docs/errors/<name>.md. Read on in `qwerq_proto::error`.
+//! Codes are the broker's; each has a page `docs/errors/<name>.md`. Read on in `qwerq_proto::error`.
 
 use std::collections::BTreeMap;
 use std::fmt;

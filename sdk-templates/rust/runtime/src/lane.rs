@@ -5,22 +5,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use qwerq_proto::wire;
-
 use crate::lock::Lock;
 use crate::message::{Message, Published};
 use crate::outcome::Outcome;
-use crate::wire_time::{epoch_millis, millis};
+use crate::publish_frame::Item;
 
 /// Messages of one PUBLISH frame at most.
 pub(crate) const BATCH_MESSAGES_MAX: usize = 256;
 
 /// Encoded bytes of one PUBLISH frame at most, unless a single message is larger.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 * 1024;
-
-/// Protobuf field of `Publish.items`.
-const ITEMS_FIELD: u32 = 2;
 
 /// The way out of one queue, under one contract.
 #[derive(Debug)]
@@ -88,8 +82,8 @@ impl Lane {
     ) -> bool {
         let mut state = self.state.lock();
         for (message, window_bytes) in messages {
-            let item = into_item(message);
-            let bytes = prost::encoding::message::encoded_len(ITEMS_FIELD, &item);
+            let item = Item::new(&message);
+            let bytes = item.encoded_len();
             if !state.batches.back().is_some_and(|batch| batch.has_room(bytes, frame_room)) {
                 state.batches.push_back(Batch::new(false));
             }
@@ -136,7 +130,7 @@ impl Batch {
     pub(crate) fn atomic(messages: impl Iterator<Item = Message>) -> Batch {
         let mut batch = Batch::new(true);
         for message in messages {
-            batch.append(&into_item(message), 0);
+            batch.append(&Item::new(&message), 0);
         }
         batch
     }
@@ -153,12 +147,11 @@ impl Batch {
         self.open && self.entries.len() < BATCH_MESSAGES_MAX && self.items.len() + bytes <= BATCH_BYTES_MAX.min(frame_room)
     }
 
-    fn append(&mut self, item: &wire::PublishItem, window_bytes: u32) -> u32 {
+    fn append(&mut self, item: &Item<'_>, window_bytes: u32) -> u32 {
         let index = u32::try_from(self.entries.len()).expect("a batch holds far fewer than 4 G messages");
-        prost::encoding::message::encode(ITEMS_FIELD, item, &mut self.items);
+        item.encode(&mut self.items);
         let end = u32::try_from(self.items.len()).expect("a frame is far below 4 GiB");
-        let keyed = !item.idempotency_key.is_empty();
-        self.entries.push(Entry { end, index, window_messages: 1, window_bytes, keyed });
+        self.entries.push(Entry { end, index, window_messages: 1, window_bytes, keyed: item.keyed() });
         index
     }
 
@@ -176,19 +169,5 @@ impl Batch {
             start = end;
         }
         (!part.entries.is_empty()).then_some(part)
-    }
-}
-
-fn into_item(message: Message) -> wire::PublishItem {
-    let Message { payload, options } = message;
-    wire::PublishItem {
-        payload,
-        headers: options.headers.into_wire(),
-        ordering_key: options.ordering_key.unwrap_or_default(),
-        idempotency_key: options.idempotency_key.unwrap_or_default(),
-        delay_ms: options.delay.map(millis),
-        deliver_at_ms: options.deliver_at.map(epoch_millis),
-        ttl_ms: options.ttl.map(millis),
-        id: options.id.map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
     }
 }

@@ -6,9 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
+use prost::Message as _;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use qwerq_proto::frame::encode_header;
 use qwerq_proto::{LEASE_ID_BYTES, Opcode, wire};
 use tokio::time::Instant;
 
+use crate::arrival::Arrival;
 use crate::bell::Bell;
 use crate::delivery::Delivery;
 use crate::error::Error;
@@ -20,7 +25,10 @@ use crate::wire_time::millis;
 pub type LeaseId = [u8; LEASE_ID_BYTES];
 
 /// Leases of one frame at most.
-const NOTE_LEASES_MAX: u32 = 4096;
+const NOTE_LEASES_MAX: usize = 4096;
+
+/// Protobuf field of `Settle.lease_ids`.
+const LEASE_IDS_FIELD: u32 = 1;
 
 /// A lease is renewed when this part of its length has passed. Sweeps happen as often, so that no lease is older than twice that part,
 /// a third, when it is renewed.
@@ -77,12 +85,23 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    pub(crate) fn to_wire(&self) -> wire::Settle {
-        let mut settle = wire::Settle {
-            lease_ids: self.leases.iter().map(|lease| bytes::Bytes::copy_from_slice(lease)).collect(),
-            confirm: self.outcome.is_some(),
-            ..wire::Settle::default()
-        };
+    /// Appends the frame that says it. The leases, which may be many, are written without an allocation each.
+    pub(crate) fn encode(&self, out: &mut BytesMut, id: Option<u32>) {
+        let rest = self.without_leases();
+        let lease_bytes = key_len(LEASE_IDS_FIELD) + encoded_len_varint(LEASE_ID_BYTES as u64) + LEASE_ID_BYTES;
+        let payload_bytes = self.leases.len() * lease_bytes + rest.encoded_len();
+        out.reserve(payload_bytes + 16);
+        encode_header(out, self.say.opcode(), id, payload_bytes);
+        for lease in &self.leases {
+            encode_key(LEASE_IDS_FIELD, WireType::LengthDelimited, out);
+            encode_varint(LEASE_ID_BYTES as u64, out);
+            out.put_slice(lease);
+        }
+        rest.encode_raw(out);
+    }
+
+    fn without_leases(&self) -> wire::Settle {
+        let mut settle = wire::Settle { confirm: self.outcome.is_some(), ..wire::Settle::default() };
         match &self.say {
             Say::Settle(Settlement::Ack | Settlement::Release) => {}
             Say::Settle(Settlement::Nack { delay, reason }) => {
@@ -223,15 +242,15 @@ impl Ledger {
     pub(crate) fn deliveries(
         self: &Arc<Ledger>,
         queue: &Arc<str>,
-        messages: Vec<wire::Delivered>,
+        arrivals: Vec<Arrival>,
         subscription: Option<u32>,
         renew: bool,
         now: Instant,
     ) -> Vec<Delivery> {
         let mut state = self.state.lock();
-        let deliver = |message: wire::Delivered| {
-            let lease = LeaseId::try_from(&message.lease_id[..]).ok().map(|lease| {
-                let length_ms = message.lease_ms;
+        let deliver = |arrival: Arrival| {
+            let length_ms = arrival.lease_ms;
+            let lease = arrival.lease.map(|lease| {
                 let renew = renew && length_ms > 0;
                 if renew {
                     state.sweep_due = earlier(state.sweep_due, now + renew_part(length_ms));
@@ -239,9 +258,9 @@ impl Ledger {
                 let held = Held { lease, subscription, granted_at: now, renewed_at: now, length_ms, renew };
                 Lease { ledger: Arc::clone(self), slot: state.hold(held), lease }
             });
-            Delivery::new(Arc::clone(queue), message, lease)
+            Delivery::new(Arc::clone(queue), arrival, lease)
         };
-        messages.into_iter().map(deliver).collect()
+        arrivals.into_iter().map(deliver).collect()
     }
 
     /// What has been written down since the last time.
@@ -354,8 +373,13 @@ impl State {
     }
 
     fn write(&mut self, say: Say, lease: LeaseId, confirm: bool) -> Option<Confirmation> {
-        let fits = |note: &Note| note.say == say && note.outcome.is_some() == confirm && note.leases.len() < NOTE_LEASES_MAX as usize;
-        let position = self.notes.iter().position(fits).unwrap_or_else(|| {
+        let fits = |note: &Note| note.say == say && note.outcome.is_some() == confirm && note.leases.len() < NOTE_LEASES_MAX;
+        // A confirmation also says that what was said before it has been heard, so it never joins an earlier note.
+        let position = match confirm {
+            true => self.notes.len().checked_sub(1).filter(|last| fits(&self.notes[*last])),
+            false => self.notes.iter().position(fits),
+        };
+        let position = position.unwrap_or_else(|| {
             let outcome = confirm.then(|| Arc::new(Outcome::new()));
             self.notes.push(Note { say, leases: Vec::new(), outcome });
             self.notes.len() - 1

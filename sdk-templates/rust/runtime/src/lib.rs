@@ -17,15 +17,32 @@
 //! # }
 //! ```
 //!
+//! What it promises:
+//! - **Publishing.** A result means durable, as [`Published::durability`] says. Publishes that wait together share a frame; nothing waits
+//!   for a timer. At most a window of messages is unacknowledged ([`ClientBuilder::publish_window`]); beyond it publishers wait. For speed
+//!   keep many in flight: [`Publisher::submit_many`], or [`Publisher::submit`] and its receipts.
+//! - **Consuming.** A [`Delivery`] holds a lease that is renewed for as long as it lives, up to [`ClientBuilder::max_lease`]. Settle it, or
+//!   drop it and the lease runs out. Acks ride in shared frames; [`Delivery::ack_confirmed`] waits for the broker's word on it and on the
+//!   acks before it.
+//! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,
+//!   as are publishes with an idempotency key; others report [`Error::Disconnected`]. Leases end with their connection: settling one gives
+//!   `stale-lease`, and the message is delivered again.
+//! - **Closing.** [`Client::close`] sends all that waits, has it confirmed, and gives leases back.
+//!
+//! The runtime must get to run the connection's task: a handler that blocks its thread for longer than two heartbeats (20 s) on a runtime
+//! with one thread loses the connection and its leases.
+//!
 //! A publish is encoded by its caller into a batch (`lane`), the connection's task writes what has collected (`session`) and comes back
 //! after a lost connection (`driver`). Deliveries hold leases (`ledger`) that are renewed for as long as they live. Generated code sits
 //! on [`Contract`], [`Queue`] and [`Service`].
 
 mod admin;
+mod arrival;
 mod backoff;
 mod bell;
 mod builder;
 mod call;
+mod carry;
 mod client;
 mod contract;
 mod delivery;
@@ -33,6 +50,7 @@ mod dial;
 mod driver;
 mod error;
 mod feed;
+mod fields;
 mod id;
 mod lane;
 mod ledger;

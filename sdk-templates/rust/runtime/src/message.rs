@@ -201,6 +201,10 @@ impl Headers {
         Headers(headers)
     }
 
+    pub(crate) fn wire(&self) -> &[wire::Header] {
+        &self.0
+    }
+
     pub(crate) fn into_wire(self) -> Vec<wire::Header> {
         self.0
     }

@@ -47,12 +47,17 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// The payload of a frame of that opcode.
+    pub(crate) fn expect(self, expected: Opcode) -> Result<Bytes, Error> {
+        if self.opcode == expected as u8 {
+            return Ok(self.payload);
+        }
+        let got = Opcode::from_u8(self.opcode).map_or("an unknown opcode", Opcode::name);
+        Err(Error::protocol(format_args!("the broker answered {got} instead of {}", expected.name())))
+    }
+
     /// The message that a frame of that opcode carries.
     pub(crate) fn decode<R: Message + Default>(self, expected: Opcode) -> Result<R, Error> {
-        if self.opcode != expected as u8 {
-            let got = Opcode::from_u8(self.opcode).map_or("an unknown opcode", Opcode::name);
-            return Err(Error::protocol(format_args!("the broker answered {got} instead of {}", expected.name())));
-        }
-        R::decode(self.payload).map_err(|error| Error::protocol(format_args!("{} does not decode: {error}", expected.name())))
+        R::decode(self.expect(expected)?).map_err(|error| Error::protocol(format_args!("{} does not decode: {error}", expected.name())))
     }
 }

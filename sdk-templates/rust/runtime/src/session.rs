@@ -11,15 +11,18 @@ use bytes::{Buf, BytesMut};
 use qwerq_proto::{ErrorCode, FRAME_OVERHEAD_BYTES, Frame, Opcode, encode_frame, encode_payload_frame, wire};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 
+use crate::arrival;
 use crate::call::Call;
+use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
-use crate::lane::{Batch, Lane};
-use crate::ledger::{Ledger, Note};
+use crate::lane::{BATCH_BYTES_MAX, Batch, Lane};
+use crate::ledger::{Ledger, Note, Say, Settlement};
+use crate::outcome::Outcome;
 use crate::publish_frame;
 use crate::request::{Repeat, Reply, Request};
-use crate::shared::{Command, Fed, Open, Shared};
+use crate::shared::{Command, Fed, Shared};
 
 /// Bytes that may wait for the socket before publishes are left in their lanes.
 const OUT_BYTES_MAX: usize = 1024 * 1024;
@@ -50,23 +53,6 @@ pub(crate) struct Agreed {
     pub(crate) silence: Duration,
 }
 
-/// What outlives a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Carry {
-    open: BTreeMap<u32, Opened>,
-    commands: VecDeque<Command>,
-    lanes: VecDeque<Arc<Lane>>,
-}
-
-#[derive(Debug)]
-struct Opened {
-    open: Open,
-    /// Who waits for the first CONSUME_ACK.
-    reply: Option<oneshot::Sender<Result<wire::ConsumeAck, Error>>>,
-    /// UNSUBSCRIBE is on its way; what still arrives goes back.
-    ending: bool,
-}
-
 #[derive(Debug)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
@@ -81,6 +67,8 @@ pub(crate) struct Session {
     /// PUBLISH frames in `sent`, and their bytes.
     publishing: usize,
     publishing_bytes: usize,
+    /// Leases have been settled without asking for a confirmation since the last one.
+    unconfirmed: bool,
     /// Work that waits for a time.
     later: Vec<(Instant, Later)>,
     heard_at: Instant,
@@ -151,6 +139,7 @@ impl Session {
             sent: HashMap::new(),
             publishing: 0,
             publishing_bytes: 0,
+            unconfirmed: false,
             later: Vec::new(),
             heard_at: now,
             said_at: now,
@@ -175,12 +164,12 @@ impl Session {
     }
 
     /// Picks up what has been left in the inbox, the lanes and the ledger, as far as the connection takes it.
-    pub(crate) fn pump(&mut self, now: Instant) {
+    pub(crate) fn pump(&mut self) {
         let (commands, lanes) = self.shared.take();
         self.carry.commands.extend(commands);
         self.carry.lanes.extend(lanes);
         self.say_notes();
-        self.obey_commands(now);
+        self.obey_commands();
         self.publish_lanes();
         self.finish_closing();
     }
@@ -349,17 +338,20 @@ impl Session {
     }
 
     fn say(&mut self, note: Note) {
-        let opcode = note.say.opcode();
-        if note.outcome.is_some() {
-            let id = self.shared.next_request();
-            self.put(opcode, Some(id), &note.to_wire());
+        let id = note.outcome.is_some().then(|| self.shared.next_request());
+        let before = self.out.len();
+        note.encode(&mut self.out, id);
+        self.queued += (self.out.len() - before) as u64;
+        self.unconfirmed = match id {
+            Some(_) => false,
+            None => self.unconfirmed || matches!(note.say, Say::Settle(_)),
+        };
+        if let Some(id) = id {
             self.remember(id, What::Note(note));
-        } else {
-            self.put(opcode, None, &note.to_wire());
         }
     }
 
-    fn obey_commands(&mut self, now: Instant) {
+    fn obey_commands(&mut self) {
         let commands = std::mem::take(&mut self.carry.commands);
         for command in commands {
             let draining = matches!(self.phase, Phase::Draining { .. });
@@ -375,7 +367,7 @@ impl Session {
                 Command::Unsubscribe { number, keep_leases, reply } => self.unsubscribe(number, keep_leases, reply),
                 Command::Post { opcode, payload } => self.put_payload(opcode, None, &payload),
                 Command::Settle(note) => self.say(note),
-                Command::Close(reply) => self.start_closing(reply, now),
+                Command::Close(reply) => self.start_closing(reply),
             }
         }
     }
@@ -394,9 +386,11 @@ impl Session {
     }
 
     fn cancel(&mut self, id: u32) {
-        let known = self.sent.get(&id).is_some_and(|sent| matches!(sent.what, What::Request(_)));
-        if known {
-            self.sent.remove(&id);
+        let Some(What::Request(request)) = self.sent.get(&id).map(|sent| &sent.what) else { return };
+        // What does not wait is answered by the time a cancellation could arrive.
+        let may_wait = request.may_wait();
+        self.sent.remove(&id);
+        if may_wait {
             self.put(Opcode::Cancel, None, &wire::Cancel { request_id: id });
         }
     }
@@ -426,7 +420,7 @@ impl Session {
         self.remember(id, What::Unsubscribe(number, reply));
     }
 
-    fn start_closing(&mut self, reply: Option<oneshot::Sender<Result<(), Error>>>, _now: Instant) {
+    fn start_closing(&mut self, reply: Option<oneshot::Sender<Result<(), Error>>>) {
         self.shared.close();
         if !matches!(self.phase, Phase::Closing { .. }) {
             self.phase = Phase::Closing { replies: Vec::new(), unsubscribed: false };
@@ -449,6 +443,11 @@ impl Session {
             return;
         };
         if !(self.sent.is_empty() && self.later.is_empty() && self.carry.lanes.is_empty()) {
+            return;
+        }
+        if self.unconfirmed {
+            // A confirmation of nothing confirms what was said before it.
+            self.say(Note { say: Say::Settle(Settlement::Ack), leases: Vec::new(), outcome: Some(Arc::new(Outcome::new())) });
             return;
         }
         *unsubscribed = true;
@@ -475,8 +474,8 @@ impl Session {
     }
 
     fn may_publish(&self) -> bool {
-        self.out.len() < OUT_BYTES_MAX
-            && (self.publishing == 0 || self.publishing < self.agreed.window_requests && self.publishing_bytes < self.agreed.window_bytes)
+        let room = self.publishing < self.agreed.window_requests && self.publishing_bytes + BATCH_BYTES_MAX < self.agreed.window_bytes;
+        self.out.len() < OUT_BYTES_MAX && (self.publishing == 0 || room)
     }
 
     fn send_publish(&mut self, lane: Arc<Lane>, batch: Batch) {
@@ -502,7 +501,7 @@ impl Session {
         };
         match sent.what {
             What::Publish(lane, batch) => {
-                let ack = publish_frame::Ack::decode(expect(frame, Opcode::PublishAck)?)?;
+                let ack = publish_frame::Ack::decode(&expect(frame, Opcode::PublishAck)?, batch.entries.len())?;
                 self.on_publish_ack(lane, batch, ack, now)
             }
             What::Request(request) => {
@@ -544,8 +543,8 @@ impl Session {
     /// Messages that nobody fetches any more go back uncounted.
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
-            let fetched: wire::Fetched = decode(frame)?;
-            let unwanted = self.ledger.deliveries(&Arc::from(""), fetched.messages, None, false, now);
+            let arrivals = arrival::decode_fetched(&frame.payload)?;
+            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, false, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
                 let _ = delivery.release();
@@ -633,14 +632,21 @@ impl Session {
         }
     }
 
-    /// An ERROR that answers no request: about a subscription, or about the connection, which the broker then closes.
+    /// An ERROR that answers no request: about a subscription, about the connection, which the broker then closes, or about a frame that
+    /// has no answer.
     fn on_statement(&mut self, error: wire::Error) -> Result<(), Error> {
         match error.subscription {
             Some(number) => {
                 self.end_subscription(number, Some(error));
                 Ok(())
             }
-            None => Err(Error::from(error)),
+            None => match Error::from(error) {
+                error @ Error::Protocol(_) => Err(error),
+                error => {
+                    warn!(%error, "the broker refused a frame that wants no answer");
+                    Ok(())
+                }
+            },
         }
     }
 
@@ -652,16 +658,15 @@ impl Session {
     }
 
     fn on_message(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
-        let deliver: wire::Deliver = decode(frame)?;
-        let number = deliver.subscription;
-        let next_position = deliver.messages.last().map(|message| message.seq + 1);
+        let (number, arrivals) = arrival::decode_deliver(&frame.payload)?;
+        let next_position = arrivals.last().map(|arrival| arrival.seq + 1);
         let opened = self.carry.open.get(&number);
         let feed = match opened.map(|opened| &opened.open.feed) {
             Some(Fed::Deliveries(feed)) => Some(feed),
             _ => None,
         };
         let queue = feed.map_or_else(|| Arc::from(""), |feed| Arc::clone(&feed.queue));
-        let deliveries = self.ledger.deliveries(&queue, deliver.messages, Some(number), true, now);
+        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), true, now);
         match feed.filter(|_| opened.is_some_and(|opened| !opened.ending)) {
             Some(feed) => feed.push(deliveries.into_iter(), next_position),
             // They crossed an UNSUBSCRIBE.
@@ -715,109 +720,6 @@ impl Session {
             self.publishing_bytes -= batch.items.len();
         }
         Some(sent)
-    }
-}
-
-impl Carry {
-    /// Whether something waits that has never been written.
-    pub(crate) fn has_unsent(&self) -> bool {
-        !self.lanes.is_empty() || self.commands.iter().any(|command| !matches!(command, Command::Close(_)))
-    }
-
-    /// Whether the client has been closed meanwhile; looks into the inbox.
-    pub(crate) fn wants_close(&mut self, shared: &Shared) -> bool {
-        let (commands, lanes) = shared.take();
-        self.commands.extend(commands);
-        self.lanes.extend(lanes);
-        self.commands.iter().any(|command| matches!(command, Command::Close(_)))
-    }
-
-    /// There will be no further connection: tells everybody why.
-    pub(crate) fn fail(mut self, shared: &Shared, error: &Error) {
-        shared.close();
-        let (commands, lanes) = shared.end();
-        self.commands.extend(commands);
-        self.lanes.extend(lanes);
-        let unsent = self.has_unsent();
-        for lane in self.lanes {
-            fail_lane(shared, &lane, error);
-        }
-        for opened in self.open.into_values() {
-            opened.open.feed.clear();
-            match opened.reply {
-                Some(reply) => drop(reply.send(Err(error.clone()))),
-                None => opened.open.feed.end(Some(error.clone()).filter(|error| !matches!(error, Error::Closed))),
-            }
-        }
-        for command in self.commands {
-            match command {
-                Command::Request(request) => drop(request.reply.send(Err(error.clone()))),
-                Command::Subscribe(_, reply) => drop(reply.send(Err(error.clone()))),
-                Command::Unsubscribe { reply, .. } => answer(reply, Ok(())),
-                Command::Settle(note) => fail_note(note, error),
-                Command::Close(reply) if unsent => answer(reply, Err(Error::Disconnected { maybe_stored: false })),
-                Command::Close(reply) => answer(reply, Ok(())),
-                Command::Cancel(_) | Command::Post { .. } => {}
-            }
-        }
-    }
-}
-
-/// Fails all that waits in a lane, for there is no connection any more.
-pub(crate) fn fail_lane(shared: &Shared, lane: &Lane, error: &Error) {
-    while let Some(batch) = lane.take() {
-        resolve_all(shared, &batch, error);
-    }
-}
-
-fn resolve(shared: &Shared, batch: &Batch, results: impl Iterator<Item = Result<crate::message::Published, Error>>) {
-    let (mut messages, mut bytes) = (0_usize, 0_usize);
-    for entry in &batch.entries {
-        messages += entry.window_messages as usize;
-        bytes += entry.window_bytes as usize;
-    }
-    batch.outcome.resolve(batch.entries.iter().map(|entry| entry.index).zip(results));
-    shared.window.give(messages, bytes);
-}
-
-fn resolve_all(shared: &Shared, batch: &Batch, error: &Error) {
-    resolve(shared, batch, batch.entries.iter().map(|_| Err(error.clone())));
-}
-
-/// What of a batch may go out again after its connection was lost; the rest is told.
-fn survivors(shared: &Shared, batch: Batch, maybe_stored: bool) -> Option<Batch> {
-    if !maybe_stored {
-        return Some(batch);
-    }
-    // A part of an atomic batch would break it, so it survives only as a whole.
-    let all_keyed = batch.entries.iter().all(|entry| entry.keyed);
-    let survives = |keyed: bool| if batch.atomic { all_keyed } else { keyed };
-    if let Some(dead) = batch.filter(|_, entry| !survives(entry.keyed)) {
-        resolve_all(shared, &dead, &Error::Disconnected { maybe_stored });
-    }
-    batch.filter(|_, entry| survives(entry.keyed))
-}
-
-/// Puts batches back in front of their lanes, in the order in which they were sent.
-fn put_back(batches: Vec<(Arc<Lane>, Batch)>, listed: &mut VecDeque<Arc<Lane>>) {
-    for (lane, batch) in batches.into_iter().rev() {
-        if lane.push_front(std::iter::once(batch)) {
-            listed.push_back(lane);
-        }
-    }
-}
-
-fn fail_note(note: Note, error: &Error) {
-    let count = u32::try_from(note.leases.len()).expect("a frame holds far fewer than 4 G leases");
-    if let Some(outcome) = note.outcome {
-        outcome.resolve((0..count).map(|index| (index, Err(error.clone()))));
-    }
-}
-
-fn answer(reply: Option<oneshot::Sender<Result<(), Error>>>, result: Result<(), Error>) {
-    if let Some(reply) = reply {
-        // Whoever does not wait any more needs no answer.
-        let _ = reply.send(result);
     }
 }
 

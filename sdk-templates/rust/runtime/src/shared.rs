@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::bell::Bell;
 use crate::builder::ClientBuilder;
 use crate::call::Call;
+use crate::carry;
 use crate::delivery::Delivery;
 use crate::error::Error;
 use crate::feed::Feed;
@@ -19,7 +20,6 @@ use crate::lane::Lane;
 use crate::ledger::Note;
 use crate::lock::Lock;
 use crate::request::Request;
-use crate::session;
 use crate::subscription::ConsumeOptions;
 use crate::window::Window;
 
@@ -144,7 +144,7 @@ impl Shared {
         let mut inbox = self.inbox.lock();
         if inbox.ended {
             drop(inbox);
-            session::fail_lane(self, lane, &Error::Closed);
+            carry::fail_lane(self, lane, &Error::Closed);
             return;
         }
         inbox.lanes.push_back(Arc::clone(lane));

@@ -1,5 +1,7 @@
 //! Calls and responders against a scripted broker.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
+
 mod support;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use qwerq::proto::{ErrorCode, MAX_FRAME_BYTES, Opcode, wire};
 use qwerq::{Client, ConsumeOptions, Dial, Error, Reconnect};
-use support::{broker, broker_with, connect, connected, hello_ack, message, payloads, settle_down};
+use support::{Peer, broker, broker_with, connect, connected, hello_ack, message, payloads, settle_down};
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -15,9 +15,7 @@ async fn hello_says_who_is_there() {
     let builder = Client::builder("test").dial(dial).token("secret").name("billing").version("1.2");
     let (client, (address, hello)) = tokio::join!(builder.connect(), async {
         let (address, mut peer) = broker.arrival().await;
-        let (id, hello) = peer.expect::<wire::Hello>(Opcode::Hello).await;
-        peer.send(Opcode::HelloAck, id, &hello_ack()).await;
-        (address, hello)
+        (address, peer.hello(hello_ack()).await)
     });
     client.unwrap();
     assert_eq!(address, "test");
@@ -64,6 +62,29 @@ async fn a_broker_that_is_not_there_is_reported_with_what_was_tried() {
     for part in ["a:1: connection refused", "b:2: timed out", "is it running"] {
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[tokio::test]
+async fn the_next_address_is_tried_and_the_token_is_not_printed() {
+    let (dial, mut broker) = broker();
+    let dial = Dial::new(move |address: String| {
+        let dial = dial.clone();
+        async move {
+            if address == "a:1" {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+            }
+            dial.open(&address).await
+        }
+    });
+    let builder = Client::builder("a:1").address("b:2").dial(dial).token("hush");
+    assert!(!format!("{builder:?}").contains("hush"));
+    let (client, address) = tokio::join!(builder.connect(), async {
+        let (address, mut peer) = broker.arrival().await;
+        peer.hello(hello_ack()).await;
+        address
+    });
+    assert_eq!(address, "b:2");
+    assert!(!format!("{:?}", client.unwrap()).contains("hush"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,8 +294,7 @@ async fn goaway_finishes_what_is_in_flight_and_leads_to_the_leader() {
     assert!(first.await.is_ok());
     let (address, mut leader) = broker.arrival().await;
     assert_eq!(address, "leader:1");
-    let (id, _) = leader.expect::<wire::Hello>(Opcode::Hello).await;
-    leader.send(Opcode::HelloAck, id, &hello_ack()).await;
+    leader.hello(hello_ack()).await;
     let (id, publish) = leader.publish().await;
     assert_eq!(payloads(&publish), ["2"]);
     leader.publish_ack(id, 0, 1).await;
@@ -322,6 +342,9 @@ async fn close_sends_and_confirms_everything_first() {
     settle_down().await;
     assert!(!closing.is_finished());
     peer.publish_ack(id, 0, 1).await;
+    let (id, nothing) = peer.expect::<wire::Settle>(Opcode::Ack).await;
+    assert_eq!((nothing.confirm, nothing.lease_ids.len()), (true, 0));
+    peer.send(Opcode::Settled, id, &wire::Settled::default()).await;
     assert!(!peer.unsubscribe().await.keep_leases);
     peer.expect_end().await;
     closing.await.unwrap().unwrap();
@@ -367,4 +390,35 @@ async fn nonsense_from_the_broker_ends_the_connection() {
     assert_eq!(MAX_FRAME_BYTES, hello_ack().max_frame_bytes);
     peer.send(Opcode::Heartbeat, None, &wire::GoAway { reason: "x".repeat(200), ..Default::default() }).await;
     peer.expect_end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_what_wants_no_answer_does_not_end_the_connection() {
+    let (client, mut peer, _broker) = connected().await;
+    peer.error(None, ErrorCode::Unsupported.with("CREDIT is unknown to this broker")).await;
+    let receipt = client.submit("q", message("m")).await.unwrap();
+    let (id, _) = peer.publish().await;
+    peer.publish_ack(id, 1, 1).await;
+    assert!(receipt.await.is_ok());
+    peer.error(None, ErrorCode::MalformedFrame.with("nonsense")).await;
+    peer.expect_end().await;
+}
+
+#[tokio::test]
+async fn tcp_is_the_default() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (client, mut peer) = tokio::join!(Client::connect(&address), async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut peer = Peer::new(stream);
+        peer.hello(hello_ack()).await;
+        peer
+    });
+    let client = client.unwrap();
+    let large = "x".repeat(3 * 1024 * 1024);
+    let receipt = client.submit("q", message(&large)).await.unwrap();
+    let (id, publish) = peer.publish().await;
+    assert_eq!(payloads(&publish), [large]);
+    peer.publish_ack(id, 1, 1).await;
+    assert!(receipt.await.is_ok());
 }

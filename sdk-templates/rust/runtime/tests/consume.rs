@@ -1,5 +1,7 @@
 //! Consuming against a scripted broker: what is delivered, what is said about it and when, and how subscriptions end.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
+
 mod support;
 
 use std::time::Duration;

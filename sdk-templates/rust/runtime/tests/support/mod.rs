@@ -1,5 +1,6 @@
 //! A broker that does what the test says, frame by frame, over in-memory streams: no ports, and with paused time fully deterministic.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
 #![expect(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Broker {
     /// The next connection, before HELLO.
     pub(crate) async fn arrival(&mut self) -> (String, Peer) {
         let (address, stream) = self.arriving.recv().await.unwrap();
-        (address, Peer { stream, input: BytesMut::new(), decoder: FrameDecoder::new(MAX_FRAME_BYTES) })
+        (address, Peer::new(stream))
     }
 
     /// The next connection, with HELLO answered by default limits.
@@ -67,8 +68,7 @@ impl Broker {
     /// The next connection, with HELLO answered by `ack`.
     pub(crate) async fn accept_with(&mut self, ack: wire::HelloAck) -> Peer {
         let (_, mut peer) = self.arrival().await;
-        let (id, _) = peer.expect::<wire::Hello>(Opcode::Hello).await;
-        peer.send(Opcode::HelloAck, id, &ack).await;
+        peer.hello(ack).await;
         peer
     }
 }
@@ -88,12 +88,16 @@ pub(crate) fn hello_ack() -> wire::HelloAck {
 
 /// The broker's end of one connection. Dropped, the connection is lost.
 pub(crate) struct Peer {
-    stream: DuplexStream,
+    stream: Box<dyn qwerq::Stream>,
     input: BytesMut,
     decoder: FrameDecoder,
 }
 
 impl Peer {
+    pub(crate) fn new(stream: impl qwerq::Stream + 'static) -> Peer {
+        Peer { stream: Box::new(stream), input: BytesMut::new(), decoder: FrameDecoder::new(MAX_FRAME_BYTES) }
+    }
+
     /// The next frame, heartbeats included; `None` at the end of the stream.
     pub(crate) async fn any_frame(&mut self) -> Option<Frame> {
         loop {
@@ -139,6 +143,13 @@ impl Peer {
         let mut out = BytesMut::new();
         encode_frame(&mut out, opcode, id, message);
         self.stream.write_all(&out).await.unwrap();
+    }
+
+    /// Reads HELLO and agrees to `ack`.
+    pub(crate) async fn hello(&mut self, ack: wire::HelloAck) -> wire::Hello {
+        let (id, hello) = self.expect::<wire::Hello>(Opcode::Hello).await;
+        self.send(Opcode::HelloAck, id, &ack).await;
+        hello
     }
 
     /// Reads a PUBLISH.

@@ -1,0 +1,352 @@
+//! The broker's named rules, one line each: what is done, and what is seen. The simulation tries everything; this page tells what it means.
+//!
+//! A scenario is a list of steps on one queue `q` with the group `g`, each committed before the next:
+//!
+//! | step | meaning |
+//! |---|---|
+//! | `publish a b/k c!i` | messages a, b with the ordering key k, c with the idempotency key i |
+//! | `lease 30s` | a consumer comes, on its own connection, and takes all it can get; `lease 30s x2`: two at most; `lease 30s h`: of group h |
+//! | `ack a`, `nack a`, `nack a 5s`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first |
+//! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
+//! | `+31s` | the clock moves, and dispatch is told |
+//! | `heard`, `close`, `drop` | the newest consumer shows a sign of life, says goodbye, vanishes |
+//! | `group h`, `delete h`, `purge` | a group comes or goes; everything published so far goes |
+//! | `crash` | all connections are gone, and the state is rebuilt from a checkpoint halfway and the entries behind it |
+//! | `depth` | shows how many messages are stored |
+
+use std::collections::BTreeMap;
+
+use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
+use qwerq_core::entry::{AttemptEnded, PUBLISH_KIND, PublishWriter, Settle};
+use qwerq_core::options::OnFailure;
+use qwerq_core::stored::key_hash;
+use qwerq_core::{
+    Admission, Body, Dispatch, Entry, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection,
+    RowChange, Seq, SessionId, State, SubscriptionKey,
+};
+
+#[test]
+fn a_message_goes_to_one_consumer_of_each_group() {
+    check("publish a b; lease 30s x1; lease 30s; lease 30s h", "deliver a #1; deliver b #1; deliver a #1; deliver b #1");
+}
+
+#[test]
+fn an_expired_lease_redelivers_at_once_and_counts() {
+    check("publish a; lease 30s; +31s; lease 30s", "deliver a #1; deliver a #2");
+    check("publish a; lease 30s; +29s; extend a 30s; +29s; lease 30s; +2s", "deliver a #1; deliver a #2");
+}
+
+#[test]
+fn a_consumer_whose_lease_expired_gets_nothing_until_it_is_heard() {
+    check("publish a; lease 30s; +31s; publish b; heard", "deliver a #1; deliver a #2; deliver b #1");
+}
+
+#[test]
+fn a_stale_lease_never_settles() {
+    check("publish a; lease 30s; +31s; ack a; lease 30s; ack a@1; depth", "deliver a #1; stale; deliver a #2; stale; depth 1");
+    check("publish a; lease 30s; ack a; ack a; depth", "deliver a #1; stale; depth 0");
+    check("publish a; lease 30s; crash; ack a; lease 30s; ack a; depth", "deliver a #1; stale; deliver a #1; depth 0");
+}
+
+#[test]
+fn a_nack_comes_back_after_its_delay_and_counts() {
+    check("publish a; lease 60s; nack a 5s; +4s; +1s", "deliver a #1; deliver a #2");
+    check("publish a; lease 60s; nack a 0s", "deliver a #1; deliver a #2");
+    // The default backoff: one second less at most a quarter, then two.
+    check("publish a; lease 60s; nack a; +749ms; +251ms; nack a; +1499ms; +501ms", "deliver a #1; deliver a #2; deliver a #3");
+}
+
+#[test]
+fn a_release_comes_back_uncounted() {
+    check("publish a; lease 60s; release a", "deliver a #1; deliver a #1");
+}
+
+#[test]
+fn a_disconnect_counts_only_what_was_being_worked_on() {
+    check("publish a b; lease 60s; drop; lease 60s", "deliver a #1; deliver b #1; deliver a #2; deliver b #1");
+    check("publish a b; lease 60s; close; lease 60s", "deliver a #1; deliver b #1; deliver a #1; deliver b #1");
+}
+
+#[test]
+fn a_crash_counts_nothing_and_forgets_no_attempt() {
+    check("publish a b; lease 60s; crash; lease 60s", "deliver a #1; deliver b #1; deliver a #1; deliver b #1");
+    check("publish a; lease 60s; nack a 5s; crash; lease 60s; +5s", "deliver a #1; deliver a #2");
+    check("publish a; lease 60s; lost ack a; crash; lease 60s", "deliver a #1; deliver a #1");
+    check("publish a; lease 60s; ack a; crash; lease 60s; depth", "deliver a #1; depth 0");
+}
+
+#[test]
+fn a_message_is_removed_when_every_group_has_settled_it() {
+    check("group h; publish a; lease 9s; ack a; depth; lease 9s h; ack a; depth", "deliver a #1; depth 1; deliver a #1; depth 0");
+    check("group h; publish a; lease 9s; ack a; depth; delete h; depth", "deliver a #1; depth 1; depth 0");
+}
+
+#[test]
+fn one_message_of_a_key_is_in_flight_and_the_next_waits_for_it() {
+    check("publish a/k b/k c; lease 60s; ack a", "deliver a #1; deliver c #1; deliver b #1");
+    check("publish a/k b/k; lease 60s; nack a 5s; +5s; ack a", "deliver a #1; deliver a #2; deliver b #1");
+    check("publish a/k b/k; lease 60s; drop; lease 60s; ack a", "deliver a #1; deliver a #2; deliver b #1");
+    check("publish a/k b/k; lease 60s; nack a 5s; crash; lease 60s; +5s; ack a", "deliver a #1; deliver a #2; deliver b #1");
+}
+
+#[test]
+fn fresh_and_redelivered_messages_alternate() {
+    let seen = "deliver a #1; deliver b #1; deliver a #1; deliver c #1; deliver b #1; deliver d #1";
+    check("publish a b; lease 60s; close; publish c d; lease 60s", seen);
+}
+
+#[test]
+fn an_idempotency_key_is_remembered_for_its_window_and_across_a_crash() {
+    check("publish a!i; publish b!i; +299s; crash; publish c!i; +1s; publish d!i; depth", "duplicate of a; duplicate of a; depth 2");
+    check("publish a!i b!i; depth", "duplicate of a; depth 1");
+}
+
+#[test]
+fn a_refused_publish_records_nothing() {
+    let full = QueueOptions { max_messages: 1, ..QueueOptions::default() };
+    check_with(full, "publish a; publish b!i; lease 9s; ack a; publish c!i", "full; deliver a #1; deliver c #1");
+}
+
+#[test]
+fn keyed_publishes_are_refused_beyond_dedup_max_keys_until_the_window_has_passed() {
+    let few = QueueOptions { dedup_max_keys: 1, ..QueueOptions::default() };
+    check_with(few, "publish a!i; publish b!j; publish c; +300s; publish d!j; depth", "dedup full; depth 3");
+}
+
+#[test]
+fn a_purge_ends_leases_retries_and_key_locks() {
+    check(
+        "publish a/k b/k c; lease 60s; nack c 5s; purge; publish d/k; ack a; +9s; depth",
+        "deliver a #1; deliver c #1; deliver d #1; stale; depth 1",
+    );
+}
+
+#[test]
+fn a_message_is_dropped_after_max_deliveries_when_the_queue_says_so() {
+    let drop = QueueOptions { max_deliveries: 2, on_failure: OnFailure::Drop, ..QueueOptions::default() };
+    check_with(drop, "publish a; lease 60s; nack a 0s; nack a 0s; depth", "deliver a #1; deliver a #2; depth 0");
+}
+
+fn check(steps: &str, seen: &str) {
+    check_with(QueueOptions::default(), steps, seen);
+}
+
+fn check_with(options: QueueOptions, steps: &str, seen: &str) {
+    let mut scenario = Scenario::new(options);
+    for step in steps.split(';') {
+        scenario.step(&step.split_whitespace().collect::<Vec<_>>());
+        scenario.deliver();
+        scenario.state.check_invariants();
+        scenario.dispatch.check_invariants(&scenario.state);
+    }
+    assert_eq!(scenario.seen.join("; "), seen, "after: {steps}");
+}
+
+const QUEUE: QueueId = QueueId(0);
+
+struct Scenario {
+    now: Millis,
+    state: State,
+    dispatch: Dispatch,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    journal: Vec<(u8, Vec<u8>)>,
+    /// Entries that the rows contain.
+    in_rows: usize,
+    sessions: u64,
+    names: Vec<String>,
+    leases: Vec<(Seq, SessionId, LeaseId)>,
+    seen: Vec<String>,
+}
+
+impl Scenario {
+    fn new(options: QueueOptions) -> Scenario {
+        let state = State::default();
+        let dispatch = Dispatch::new(&state, 1);
+        let (rows, journal, names, leases, seen) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut scenario = Scenario { now: 1_000_000, state, dispatch, rows, journal, in_rows: 0, sessions: 0, names, leases, seen };
+        scenario.commit(Body::Epoch { epoch: 1 });
+        scenario.dispatch = Dispatch::new(&scenario.state, 1);
+        scenario.commit(scenario.state.create_queue("q", options));
+        scenario.commit(scenario.state.create_group(QUEUE, "g", 0));
+        scenario
+    }
+
+    fn step(&mut self, words: &[&str]) {
+        match words {
+            ["publish", items @ ..] => self.publish(items),
+            ["lease", timeout, more @ ..] => self.consume(millis(timeout), more),
+            ["ack", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.ack(session, id).map(Some)),
+            ["lost", "ack", lease] => {
+                let (session, id) = self.lease(lease);
+                self.dispatch.ack(session, id).expect("the lease runs");
+            }
+            ["nack", lease, delay @ ..] => {
+                let delay = delay.first().map(|delay| millis(delay));
+                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay).map(Some));
+            }
+            ["release", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.release(session, id).map(|()| None)),
+            ["extend", lease, by] => {
+                let by = millis(by);
+                self.settle(lease, |dispatch, _, now, session, id| dispatch.extend(now, session, id, by).map(|()| None));
+            }
+            ["heard"] => self.dispatch.heard(SessionId(self.sessions)),
+            ["close"] => self.disconnect(true),
+            ["drop"] => self.disconnect(false),
+            ["group", name] => self.commit(self.state.create_group(QUEUE, name, 0)),
+            ["delete", name] => self.commit(Body::GroupDeleted { queue: QUEUE, group: self.group(name).group }),
+            ["purge"] => self.commit(Body::Floor { queue: QUEUE, to: Seq::MAX }),
+            ["crash"] => self.crash(),
+            ["depth"] => self.seen.push(format!("depth {}", self.state.queue(QUEUE).expect("created first").messages().count())),
+            [time] if time.starts_with('+') => {
+                self.now += millis(&time[1..]);
+                let proposals = self.dispatch.tick(&self.state, self.now);
+                proposals.into_iter().for_each(|proposal| self.propose(proposal));
+            }
+            _ => panic!("no step is called {words:?}"),
+        }
+    }
+
+    fn publish(&mut self, items: &[&str]) {
+        let mut payload = Vec::new();
+        let mut pending = Pending::default();
+        let mut writer = PublishWriter::begin(&mut payload, self.now, QUEUE, items.len());
+        for item in items {
+            let (item, idempotency_key) = item.split_once('!').unwrap_or((item, ""));
+            let (name, ordering_key) = item.split_once('/').unwrap_or((item, ""));
+            let message = NewMessage { size: 10, idempotency_key };
+            let mut id = MessageId([0; 16]);
+            id.0[0] = name.as_bytes()[0];
+            match self.state.queue(QUEUE).expect("created first").admit(&pending, self.now, &message) {
+                Ok(Admission::New) => {
+                    pending.add(QUEUE, &message, id);
+                    let dedup = (!idempotency_key.is_empty()).then(|| (idempotency_key.to_owned(), id));
+                    writer.item(&mut payload, 10, key_hash(ordering_key), dedup, |out| out.extend_from_slice(name.as_bytes()));
+                    self.names.push(name.to_owned());
+                }
+                Ok(Admission::Duplicate { id, .. } | Admission::DuplicateOfPending { id }) => {
+                    self.seen.push(format!("duplicate of {}", char::from(id.0[0])));
+                }
+                Err(Rejection::QueueFull { .. }) => self.seen.push("full".to_owned()),
+                Err(Rejection::DedupFull { .. }) => self.seen.push("dedup full".to_owned()),
+                Err(other) => panic!("a publish is not refused with {other:?}"),
+            }
+        }
+        if !writer.is_empty() {
+            self.commit_payload(PUBLISH_KIND, payload);
+        }
+    }
+
+    fn consume(&mut self, visibility_timeout_ms: u64, more: &[&str]) {
+        let (mut messages, mut group) = (100, "g");
+        for word in more {
+            match word.strip_prefix('x').map(str::parse) {
+                Some(Ok(most)) => messages = most,
+                _ => group = word,
+            }
+        }
+        if self.state.queue(QUEUE).expect("created first").group(group).is_none() {
+            self.commit(self.state.create_group(QUEUE, group, 0));
+        }
+        self.sessions += 1;
+        let key = SubscriptionKey { session: SessionId(self.sessions), number: 1 };
+        let bounds = Bounds { messages, bytes: u64::MAX };
+        let subscribe = Subscribe { group: self.group(group), bounds, concurrency: 1, visibility_timeout_ms };
+        self.dispatch.subscribe(key, &subscribe).expect("the first of its connection");
+    }
+
+    fn group(&self, name: &str) -> GroupKey {
+        GroupKey { queue: QUEUE, group: self.state.queue(QUEUE).and_then(|queue| queue.group(name)).expect("a group of the scenario").id }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(delivery) = self.dispatch.next_delivery(&self.state, self.now) {
+            let at = usize::try_from(delivery.seq).expect("few messages");
+            self.seen.push(format!("deliver {} #{}", self.names[at], delivery.attempt));
+            self.leases.push((delivery.seq, delivery.subscription.session, delivery.lease_id));
+        }
+    }
+
+    /// The lease of `a`, the newest, or `a@1`, the first.
+    fn lease(&self, text: &str) -> (SessionId, LeaseId) {
+        let (name, nth) = text.split_once('@').map_or((text, None), |(name, nth)| (name, Some(nth)));
+        let seq = self.names.iter().position(|known| known == name).expect("a message of the scenario");
+        let of: Vec<_> = self.leases.iter().filter(|(leased, ..)| usize::try_from(*leased) == Ok(seq)).collect();
+        let index = nth.map_or(of.len(), |nth| nth.parse().expect("a number")) - 1;
+        (of[index].1, of[index].2)
+    }
+
+    fn settle(
+        &mut self,
+        lease: &str,
+        end: impl FnOnce(&mut Dispatch, &State, Millis, SessionId, LeaseId) -> Result<Option<Proposal>, Rejection>,
+    ) {
+        let (session, id) = self.lease(lease);
+        match end(&mut self.dispatch, &self.state, self.now, session, id) {
+            Ok(Some(proposal)) => self.propose(proposal),
+            Ok(None) => {}
+            Err(Rejection::StaleLease { .. }) => self.seen.push("stale".to_owned()),
+            Err(other) => panic!("a lease is not refused with {other:?}"),
+        }
+    }
+
+    fn disconnect(&mut self, graceful: bool) {
+        let proposals = self.dispatch.disconnect(&self.state, self.now, SessionId(self.sessions), graceful);
+        proposals.into_iter().for_each(|proposal| self.propose(proposal));
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.commit(match proposal {
+            Proposal::Settle { group, seq } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
+            Proposal::AttemptEnded { group, ended } => {
+                Body::AttemptEnded(AttemptEnded { queue: group.queue, group: group.group, ended: vec![ended] })
+            }
+        });
+    }
+
+    fn commit(&mut self, body: Body) {
+        let mut payload = Vec::new();
+        let kind = body.kind();
+        Entry { now: self.now, body }.encode(&mut payload);
+        self.commit_payload(kind, payload);
+    }
+
+    fn commit_payload(&mut self, kind: u8, payload: Vec<u8>) {
+        let applied = self.state.apply(Entry::decode(kind, &payload).expect("just encoded"));
+        self.journal.push((kind, payload));
+        self.dispatch.applied(&self.state, self.now, &applied);
+        // Every other entry is checkpointed, so that a crash finds both rows and entries behind them.
+        if self.journal.len().is_multiple_of(2) {
+            self.checkpoint();
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        for change in self.state.take_changes().rows {
+            match change {
+                RowChange::Put { key, value } => drop(self.rows.insert(key, value)),
+                RowChange::Delete { key } => drop(self.rows.remove(&key)),
+                RowChange::DeletePrefix { prefix } => self.rows.retain(|key, _| !key.starts_with(&prefix)),
+            }
+        }
+        self.in_rows = self.journal.len();
+    }
+
+    fn crash(&mut self) {
+        self.state = State::default();
+        for (key, value) in &self.rows {
+            self.state.load(key, value).expect("a row that was written can be read");
+        }
+        self.state.loaded();
+        for (kind, payload) in &self.journal[self.in_rows..] {
+            self.state.apply(Entry::decode(*kind, payload).expect("it was read before"));
+        }
+        self.commit(Body::Epoch { epoch: self.state.epoch() + 1 });
+        self.dispatch = Dispatch::new(&self.state, self.sessions);
+    }
+}
+
+/// `5s` or `700ms`.
+fn millis(text: &str) -> Millis {
+    let (number, unit) = text.strip_suffix("ms").map_or_else(|| (text.trim_end_matches('s'), 1_000), |number| (number, 1));
+    number.parse::<Millis>().expect("a number with ms or s") * unit
+}

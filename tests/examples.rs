@@ -1,0 +1,182 @@
+//! The example services do what they say, against a real broker, and their generated code is what the compiler makes today.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use support::broker::{BINARY, Broker};
+
+/// The folder of the example.
+fn orders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/orders")
+}
+
+/// A broker that has the example's contract.
+fn broker_with_contract() -> Broker {
+    let broker = Broker::start(&[]);
+    register(&broker, &orders().join("proto"));
+    broker
+}
+
+fn register(broker: &Broker, folder: &Path) {
+    let (proto, include) = (folder.join("shop/v1/order.proto"), folder.to_str().expect("a path in UTF-8"));
+    let proto = proto.to_str().expect("a path in UTF-8");
+    let done = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
+    assert!(done.status.success(), "{done:?}");
+}
+
+fn check(broker: &Broker, folder: &Path) -> Output {
+    broker.run(&["gen", "--lang", "rust", "--check", "--out", folder.to_str().expect("a path in UTF-8")])
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+/// Builds the services in the dev profile and gives the folder that they are in.
+fn services() -> PathBuf {
+    let build = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--package", "example-orders"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo runs");
+    assert!(build.success());
+    // Of <target>/<profile>/qwer-q.
+    let target = Path::new(BINARY).ancestors().nth(2).expect("a binary is in a profile's folder");
+    target.join("debug")
+}
+
+/// A service that runs; killed when dropped.
+struct Service {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Service {
+    fn start(program: &Path, broker: &Broker, args: &[&str]) -> Service {
+        let mut child = Command::new(program)
+            .args(args)
+            .env("QWERQ_BROKER", broker.broker())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the service starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        Service { child, lines: BufReader::new(stdout).lines() }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("the service says more").expect("stdout is text")
+    }
+
+    /// What it says until it ends by itself, which it does well.
+    fn rest(mut self) -> Vec<String> {
+        let lines = self.lines.by_ref().map(|line| line.expect("stdout is text")).collect();
+        assert!(self.child.wait().expect("the service was ours").success());
+        lines
+    }
+
+    /// Ctrl-C.
+    fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("the service runs");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_consumer_bills_what_the_publisher_sent_and_what_failed_comes_again() {
+    let (services, broker) = (services(), broker_with_contract());
+    let mut consumer = Service::start(&services.join("consumer"), &broker, &[]);
+    assert_eq!(consumer.line(), "waiting for orders");
+
+    let published = Service::start(&services.join("publisher"), &broker, &["3"]).rest();
+    let [first, second, third, refused] = &published[..] else { panic!("{published:?}") };
+    for (line, order) in [(first, "o-1"), (second, "o-2"), (third, "o-3")] {
+        let id = line.strip_prefix(&format!("published {order} as ")).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(id.len(), 26, "an ULID: {line}");
+    }
+    assert_eq!(
+        refused,
+        "refused: schema-violation (1101): field `id` (string) has wire type 0 (varint) instead of 2 (length-delimited), \
+         at byte 0 of a shop.v1.Order (contract version 1)"
+    );
+
+    let seen: Vec<String> = (0..4).map(|_| consumer.line()).collect();
+    assert_eq!(
+        seen,
+        [
+            "billed o-1, attempt 1",
+            "billed o-2, attempt 1",
+            "cannot bill o-3, attempt 1: the payment provider wants more time",
+            "billed o-3, attempt 2"
+        ]
+    );
+    consumer.interrupt();
+    assert_eq!(consumer.rest(), ["stopped"]);
+
+    // Closing has the acks confirmed, so nothing is left.
+    assert_eq!(broker.metric("qwerq_queue_depth{queue=\"orders\"}"), 0.0);
+    assert_eq!(broker.metric("qwerq_messages_nacked_total"), 1.0);
+}
+
+#[test]
+fn committed_code_is_what_the_compiler_makes() {
+    let checked = check(&broker_with_contract(), &orders().join("src/queues"));
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(text(&checked.stdout).ends_with("is up to date\n"));
+}
+
+#[test]
+fn an_edited_file_is_stale() {
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    copy_folder(&orders().join("src/queues"), copy.path());
+    let file = copy.path().join("shop/v1/mod.rs");
+    let edited = fs::read_to_string(&file).expect("it was copied").replace("i64", "i32");
+    fs::write(&file, edited).expect("the copy is writable");
+    let checked = check(&broker_with_contract(), copy.path());
+    assert_eq!(checked.status.code(), Some(1));
+    let said = text(&checked.stderr);
+    assert!(said.contains("is stale\n") && said.contains("shop/v1/mod.rs"), "{said}");
+    assert!(said.contains("next: run the same command without --check"), "{said}");
+}
+
+#[test]
+fn code_of_an_older_contract_is_stale() {
+    let broker = broker_with_contract();
+    let changed = tempfile::tempdir().expect("a temporary directory");
+    copy_folder(&orders().join("proto"), changed.path());
+    let file = changed.path().join("shop/v1/order.proto");
+    let proto = fs::read_to_string(&file).expect("it was copied");
+    let with_field = proto.replace("  int64 total_cents = 4;\n", "  int64 total_cents = 4;\n  string note = 5;\n");
+    assert_ne!(proto, with_field);
+    fs::write(&file, with_field).expect("the copy is writable");
+    register(&broker, changed.path());
+    let checked = check(&broker, &orders().join("src/queues"));
+    assert_eq!(checked.status.code(), Some(1));
+    let said = text(&checked.stderr);
+    assert!(said.contains("is stale\n") && said.contains("clients.rs") && said.contains("shop/v1/mod.rs"), "{said}");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the copy's folder can be made");
+    for entry in fs::read_dir(from).expect("the folder is there") {
+        let from = entry.expect("the folder can be listed").path();
+        let to = to.join(from.file_name().expect("an entry has a name"));
+        if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            fs::copy(&from, &to).expect("the file can be copied");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What the tests of the root package share: the real binary as a child process, a bare connection that speaks frames, and
+//! payloads that know where they are broken.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod broker;
+pub(crate) mod corpus;
+pub(crate) mod payloads;
+pub(crate) mod raw;
