@@ -296,17 +296,29 @@ impl Printer {
         if self.fits(&line, 0) {
             self.line(&line);
         } else {
+            let inner = value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')'));
+            let in_block = self.depth + 1;
+            let broken = inner.filter(|_| in_block * 4 + value.chars().count() > WIDTH);
+            let head = format!("{pattern} => Some(");
+            if let Some(inner) = broken.filter(|_| self.fits(&head, 0)) {
+                self.line(&head);
+                self.depth += 1;
+                self.line(&format!("{inner},"));
+                self.depth -= 1;
+                self.line("),");
+                return Some(());
+            }
             self.line(&format!("{pattern} => {{"));
             self.depth += 1;
-            match value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')')) {
-                Some(inner) if !self.fits(&value, 0) => {
+            match broken {
+                Some(inner) => {
                     self.line("Some(");
                     self.depth += 1;
                     self.line(&format!("{inner},"));
                     self.depth -= 1;
                     self.line(")");
                 }
-                _ => self.line(&value),
+                None => self.line(&value),
             }
             self.depth -= 1;
             self.line("}");
