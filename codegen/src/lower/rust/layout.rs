@@ -91,13 +91,13 @@ impl Printer {
 
     fn structure(&mut self, item: &ItemStruct) -> Option<()> {
         self.attributes(&item.attrs)?;
-        let head = format!("{}struct {} {{", visibility(&item.vis)?, item.ident);
+        let head = format!("{}struct {}", visibility(&item.vis)?, item.ident);
         let Fields::Named(fields) = &item.fields else { return None };
         if fields.named.is_empty() {
-            self.line(&format!("{head}}}"));
+            self.empty(&head);
             return Some(());
         }
-        self.line(&head);
+        self.open(&head);
         self.depth += 1;
         for field in &fields.named {
             self.attributes(&field.attrs)?;
@@ -106,6 +106,31 @@ impl Printer {
         self.depth -= 1;
         self.line("}");
         Some(())
+    }
+
+    /// `head {`, with the brace in a line of its own where it does not fit.
+    fn open(&mut self, head: &str) {
+        let line = format!("{head} {{");
+        if self.fits(&line, 0) {
+            self.line(&line);
+        } else {
+            self.line(head);
+            self.line("{");
+        }
+    }
+
+    /// `head {}`, in the three ways in which rustfmt breaks it when the line runs full.
+    fn empty(&mut self, head: &str) {
+        let line = format!("{head} {{}}");
+        if self.fits(&line, 2) {
+            self.line(&line);
+        } else if self.fits(&line, 0) {
+            self.line(&format!("{head} {{"));
+            self.line("}");
+        } else {
+            self.line(head);
+            self.line("{}");
+        }
     }
 
     /// `pub name: Type,` in one line, with the type in the next, or with the type's arguments below each other.
@@ -156,12 +181,12 @@ impl Printer {
 
     fn enumeration(&mut self, item: &ItemEnum) -> Option<()> {
         self.attributes(&item.attrs)?;
-        let head = format!("{}enum {} {{", visibility(&item.vis)?, item.ident);
+        let head = format!("{}enum {}", visibility(&item.vis)?, item.ident);
         if item.variants.is_empty() {
-            self.line(&format!("{head}}}"));
+            self.empty(&head);
             return Some(());
         }
-        self.line(&head);
+        self.open(&head);
         self.depth += 1;
         for variant in &item.variants {
             self.attributes(&variant.attrs)?;
@@ -205,7 +230,17 @@ impl Printer {
     fn implementation(&mut self, item: &ItemImpl) -> Option<()> {
         let (None, true) = (&item.trait_, item.generics.params.is_empty()) else { return None };
         self.attributes(&item.attrs)?;
-        self.line(&format!("impl {} {{", flat_type(&item.self_ty)?));
+        let of = flat_type(&item.self_ty)?;
+        let line = format!("impl {of} {{");
+        if self.fits(&line, 0) {
+            self.line(&line);
+        } else {
+            self.line("impl");
+            self.depth += 1;
+            self.line(&of);
+            self.depth -= 1;
+            self.line("{");
+        }
         self.depth += 1;
         for (at, inner) in item.items.iter().enumerate() {
             let ImplItem::Fn(function) = inner else { return None };
@@ -261,17 +296,29 @@ impl Printer {
         if self.fits(&line, 0) {
             self.line(&line);
         } else {
+            let inner = value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')'));
+            let in_block = self.depth + 1;
+            let broken = inner.filter(|_| in_block * 4 + value.chars().count() > WIDTH);
+            let head = format!("{pattern} => Some(");
+            if let Some(inner) = broken.filter(|_| self.fits(&head, 0)) {
+                self.line(&head);
+                self.depth += 1;
+                self.line(&format!("{inner},"));
+                self.depth -= 1;
+                self.line("),");
+                return Some(());
+            }
             self.line(&format!("{pattern} => {{"));
             self.depth += 1;
-            match value.strip_prefix("Some(").and_then(|inner| inner.strip_suffix(')')) {
-                Some(inner) if !self.fits(&value, 0) => {
+            match broken {
+                Some(inner) => {
                     self.line("Some(");
                     self.depth += 1;
                     self.line(&format!("{inner},"));
                     self.depth -= 1;
                     self.line(")");
                 }
-                _ => self.line(&value),
+                None => self.line(&value),
             }
             self.depth -= 1;
             self.line("}");
