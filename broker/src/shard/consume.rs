@@ -96,6 +96,9 @@ impl Shard {
                 .detail("queue", &queue.name)));
         }
         let name = name.to_owned();
+        // A group that starts at the end starts behind what was published before it.
+        self.commit()?;
+        let queue = self.state.queue(id).expect("just found or created");
         let body = self.state.create_group(id, &name, start_of(queue, consume.start_at.as_ref()));
         self.commit_alone(body)?;
         let group = self.state.queue(id).and_then(|queue| queue.group(&name)).expect("just created");
@@ -163,6 +166,8 @@ impl Shard {
     }
 
     pub(super) fn group_create(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
+        // As above: the end is behind what was published before.
+        self.commit()?;
         let outcome = self.queue_of(&request.queue).and_then(|queue| {
             check_name("group", &request.group)?;
             if queue.group(&request.group).is_some() {

@@ -256,6 +256,7 @@ impl Shard {
 
     fn apply(&mut self, committed: Committed) {
         let Committed { appended, entries } = committed;
+        let now = self.clock.now();
         let reusable = self.payloads.keep(&appended);
         for logged in entries {
             let base = appended.position(logged.payload_at);
@@ -271,7 +272,7 @@ impl Shard {
                 }
                 _ => 0,
             });
-            self.dispatch.applied(&self.state, self.clock.now(), &applied);
+            self.dispatch.applied(&self.state, now, &applied);
         }
         if let Some(buffer) = reusable {
             self.log.reuse(buffer);

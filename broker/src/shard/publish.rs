@@ -57,7 +57,7 @@ impl Shard {
             for item in chunk {
                 let violation = violations.next_if(|(at, _)| *at == position).map(|(_, error)| error);
                 position += 1;
-                items.push(match violation.map_or_else(|| self.admit(queue, item), Err) {
+                items.push(match violation.map_or_else(|| self.admit(&self.pending, queue, item, now), Err) {
                     Err(error) => ItemReply::Refused(Box::new(error)),
                     Ok(Admission::Duplicate { id, seq }) => ItemReply::Duplicate { id, seq },
                     Ok(Admission::DuplicateOfPending { id }) => {
@@ -140,11 +140,12 @@ impl Shard {
     fn admits_all(&mut self, queue: QueueId, command: &PublishCommand, items: &mut Vec<ItemReply>) -> bool {
         let mut violations = command.violations.iter().peekable();
         let mut pending = self.pending.clone();
+        let now = self.clock.now();
         let mut refused = 0;
         let mut verdicts: Vec<Option<wire::Error>> = Vec::with_capacity(command.publish.items.len());
         for (at, item) in command.publish.items.iter().enumerate() {
             let violation = violations.next_if(|(position, _)| *position == at).map(|(_, error)| error.clone());
-            let verdict = violation.map_or_else(|| self.admit_with(&pending, queue, item), Err);
+            let verdict = violation.map_or_else(|| self.admit(&pending, queue, item, now), Err);
             if verdict.is_ok() {
                 pending.add(queue, &new_message(item, message_size(item)), MessageId([0; 16]));
             }
@@ -162,15 +163,11 @@ impl Shard {
         false
     }
 
-    fn admit(&self, queue: QueueId, item: &PublishItem) -> Result<Admission, wire::Error> {
-        self.admit_with(&self.pending, queue, item)
-    }
-
-    fn admit_with(&self, pending: &qwerq_core::Pending, queue: QueueId, item: &PublishItem) -> Result<Admission, wire::Error> {
+    fn admit(&self, pending: &qwerq_core::Pending, queue: QueueId, item: &PublishItem, now: u64) -> Result<Admission, wire::Error> {
         check_item(item)?;
         let queue = self.state.queue(queue).expect("just found or created");
         let message = new_message(item, message_size(item));
-        queue.admit(pending, self.clock.now(), &message).map_err(|rejection| reply::refusal(&rejection))
+        queue.admit(pending, now, &message).map_err(|rejection| reply::refusal(&rejection))
     }
 
     fn message_id(&self, queue: QueueId, item: &PublishItem, now: u64) -> MessageId {
