@@ -95,8 +95,7 @@ fn chain(error: &dyn std::error::Error) -> Failure {
 }
 
 fn announce(addresses: qwerq_broker::Addresses) {
-    tracing::info!(broker = %addresses.broker, http = %addresses.http, "ready");
-    // For scripts: the one line on stdout, once both ports answer. A closed pipe is not an error.
+    // The one line on stdout, once both ports answer. A closed pipe is not an error.
     let line = format!("qwer-q {} is ready: broker {}, http {}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
     let _ = std::io::stdout().write_all(line.as_bytes());
 }

@@ -63,7 +63,11 @@ async fn converse(
             let window = Arc::new(Window::default());
             shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
             let mut reader = Reader { session, shared, outbox: &outbox, window, decoder: FrameDecoder::new(MAX_FRAME_BYTES) };
-            let end = reader.run(&mut read, buffer, stop).await;
+            let end = tokio::select! {
+                end = reader.run(&mut read, buffer, stop) => end,
+                // The peer is gone, or it was cut off since it does not read.
+                _ = &mut writer => Err(Ending::Gone),
+            };
             if let Err(Ending::Protocol(error)) = &end {
                 tracing::debug!(%peer, code = error.name, message = error.message, "protocol error");
                 reader.say(error);
@@ -81,7 +85,7 @@ async fn converse(
         }
     }
     // The writer ends by itself when the outbox is drained or the socket gone, unless the peer does not read.
-    if timeout(LAST_WORDS, &mut writer).await.is_err() {
+    if !writer.is_finished() && timeout(LAST_WORDS, &mut writer).await.is_err() {
         writer.abort();
     }
     if refused {

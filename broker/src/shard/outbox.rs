@@ -1,10 +1,13 @@
 //! The bytes that wait for a connection's writer. The shard appends whole frames and wakes the writer once a turn.
 //!
-//! What may wait here is bounded elsewhere: deliveries by credit, replies by the publish window and by in-order requests.
+//! Deliveries are bounded by credit and publish replies by the window; a client that asks on and on without reading is cut off here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+
+/// Bytes that may wait for a client that does not read. Beyond it the connection ends; what it had leased is delivered again.
+const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// A connection's outgoing frames.
 #[derive(Debug, Default)]
@@ -28,8 +31,14 @@ impl Outbox {
     /// Appends frames; [`Outbox::wake`] sends them.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.lock();
-        if !inner.closed {
-            write(&mut inner.buffer);
+        if inner.closed {
+            return;
+        }
+        write(&mut inner.buffer);
+        if inner.buffer.len() > WAITING_BYTES_MAX {
+            tracing::warn!(bytes = inner.buffer.len(), "a client does not read what it asks for; its connection ends");
+            inner.buffer = Vec::new();
+            inner.closed = true;
         }
     }
 
@@ -59,5 +68,28 @@ impl Outbox {
             }
             self.filled.notified().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_appended_before_the_close_is_taken_and_nothing_after() {
+        let outbox = Outbox::default();
+        outbox.append(|out| out.extend_from_slice(b"one"));
+        outbox.append(|out| out.extend_from_slice(b"two"));
+        outbox.close();
+        outbox.append(|out| out.extend_from_slice(b"late"));
+        assert_eq!(outbox.take(Vec::new()).await.as_deref(), Some(&b"onetwo"[..]));
+        assert_eq!(outbox.take(Vec::new()).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_cut_off() {
+        let outbox = Outbox::default();
+        outbox.append(|out| out.resize(WAITING_BYTES_MAX + 1, 0));
+        assert_eq!(outbox.take(Vec::new()).await, None);
     }
 }
