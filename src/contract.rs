@@ -110,9 +110,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn editions_are_refused_instead_of_panicking() {
-        let set = b"\x0a\x10\x0a\x01a\x62\x08editions\x70\xe8\x07";
-        assert!(Contract::new(set, "A").expect_err("editions").contains("editions"));
+    fn descriptors_in_editions_are_read_and_broken_ones_refused() {
+        // File `a`, edition 2023, message `A` with the int32 field `n`.
+        let set = b"\x0a\x1e\x0a\x01a\x22\x0c\x0a\x01A\x12\x07\x0a\x01n\x18\x01\x28\x05\x62\x08editions\x70\xe8\x07";
+        let contract = Contract::new(set, "A").expect("a message of edition 2023");
+        assert_eq!(contract.encode(r#"{"n":7}"#).as_deref(), Ok(&b"\x08\x07"[..]));
         assert!(Contract::new(b"\xff", "A").is_err());
     }
 }
