@@ -32,7 +32,7 @@ fn messages(text: &str) -> Messages {
 async fn machine(path: &Path, messages: Messages, commands: u64) -> StateMachine {
     std::fs::create_dir_all(path).unwrap();
     let store = Store::open(&path.join("store"), StoreOptions::default()).unwrap();
-    let rows = vec![(b"a row".to_vec(), format!("before {commands} commands").into_bytes())];
+    let rows = vec![(format!("row before {commands} commands").into_bytes(), b"a row".to_vec())];
     Image { rows, messages }.install(&store, Applied::default()).unwrap();
     drop(store);
     let mut machine = StateMachine::open(path).unwrap();
@@ -52,7 +52,9 @@ fn assert_reads(path: &Path, messages: &Messages) {
 
 #[test]
 fn an_installed_snapshot_gives_the_same_rows_and_messages() {
-    let stale = vec![(MessageKey { queue: 1, space: 0, number: 9 }.to_bytes(), b"stale".to_vec()), messages("old").remove(0)];
+    // The same queue further on, and one that is gone.
+    let stale = [(1, 500), (4, 9)].map(|(queue, number)| (MessageKey { queue, space: 0, number }.to_bytes(), b"stale".to_vec()));
+    let stale = [messages("old"), stale.into()].concat();
     for (name, held, commands) in [("an empty store", None, 0), ("a store that lags", Some(stale), 2)] {
         let home = home();
         let (from, to) = (home.path().join("from"), home.path().join("to"));
