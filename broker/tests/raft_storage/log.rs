@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{Entry, LogId, LogState, OptionalSend, RaftLogReader, StorageError, StorageIOError, Vote};
-use qwerq_broker::files::{DiskFile, DiskFiles, File, Files};
+use qwerq_broker::files::{DiskFile, DiskFiles};
 use qwerq_broker::journal::{Applied, Batch, Journal, JournalError, Options, Reader};
 use serde::{Deserialize, Serialize};
+
+use crate::whole_file;
 
 openraft::declare_raft_types!(pub(crate) Types: SnapshotData = io::Cursor<Vec<u8>>);
 
@@ -51,7 +53,7 @@ pub(crate) enum LogError {
     Json(#[from] serde_json::Error),
 }
 
-fn journal_index(raft: u64) -> u64 {
+pub(crate) fn journal_index(raft: u64) -> u64 {
     raft + 1
 }
 
@@ -86,25 +88,12 @@ impl Log {
 
 impl Points {
     fn load(files: &DiskFiles) -> Result<Points, LogError> {
-        if !files.list()?.iter().any(|name| name == POINTS) {
-            return Ok(Points::default());
-        }
-        let file = files.open(POINTS)?;
-        let mut bytes = vec![0; usize::try_from(file.len()?).unwrap()];
-        file.read_at(0, &mut bytes)?;
-        Ok(serde_json::from_slice(&bytes)?)
+        let bytes = whole_file::read(files, POINTS)?;
+        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default())
     }
 
     fn save(&self, files: &DiskFiles) -> Result<(), LogError> {
-        const NEW: &str = "points.new";
-        if files.list()?.iter().any(|name| name == NEW) {
-            files.remove(NEW)?;
-        }
-        let file = files.create(NEW)?;
-        file.write_at(0, &serde_json::to_vec(self)?)?;
-        file.sync_data()?;
-        files.rename(NEW, POINTS)?;
-        Ok(files.sync_dir()?)
+        Ok(whole_file::replace(files, POINTS, &serde_json::to_vec(self)?)?)
     }
 
     fn purged_as_applied(&self) -> Applied {

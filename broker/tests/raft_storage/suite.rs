@@ -1,4 +1,4 @@
-//! What openraft demands of a log store, run over the journal on a real disk.
+//! What openraft demands of storage, run over the journal and the store on a real disk, and what the log must keep.
 
 use std::path::Path;
 
@@ -9,24 +9,29 @@ use openraft::{LogState, RaftLogReader, StorageError, Vote};
 use tempfile::TempDir;
 
 use crate::log::{Log, Types};
-use crate::machine::Machine;
+use crate::state_machine::StateMachine;
 
 struct Builder;
 
-fn home() -> TempDir {
+pub(crate) fn home() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
-    async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<u64>> {
+pub(crate) fn run(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work);
+}
+
+impl StoreBuilder<Types, Log, StateMachine, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, Log, StateMachine), StorageError<u64>> {
         let home = home();
-        let log = Log::open(home.path()).unwrap();
-        Ok((home, log, Machine::default()))
+        let log = Log::open(&home.path().join("log")).unwrap();
+        let machine = StateMachine::open(&home.path().join("machine")).unwrap();
+        Ok((home, log, machine))
     }
 }
 
 #[test]
-fn openrafts_storage_suite_passes_over_the_journal() {
+fn openrafts_storage_suite_passes_over_the_journal_and_the_store() {
     Suite::test_all(Builder).unwrap();
 }
 
@@ -45,8 +50,7 @@ async fn held(log: &mut Log) -> Vec<(u64, u64)> {
 fn after_restart(work: impl AsyncFnOnce(&mut Log), look: impl AsyncFnOnce(&mut Log)) {
     let home = home();
     let open = |path: &Path| Log::open(path).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
+    run(async {
         let mut log = open(home.path());
         work(&mut log).await;
         drop(log);
@@ -121,8 +125,7 @@ fn a_purge_past_the_end_leaves_an_empty_log_that_goes_on_from_there() {
 #[test]
 fn purged_entries_make_room_in_the_files() {
     let home = home();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
+    run(async {
         let mut log = Log::open(home.path()).unwrap();
         for end in (100..=6_000).step_by(100) {
             append(&mut log, 1, end - 100..end).await;
