@@ -241,3 +241,92 @@ async fn write_frames(mut write: impl AsyncWrite + Unpin, outbox: Arc<Outbox>) {
     // The peer learns from this that nothing more comes; if it is gone already, nobody minds.
     let _ = write.shutdown().await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use qwerq_core::QueueOptions;
+    use qwerq_core::options::SchemaMode;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::config::{Config, Durability};
+    use crate::http::Metrics;
+    use crate::policies::Policies;
+    use crate::registry::Registry;
+
+    fn shared() -> (Arc<Shared>, Receiver<Command>) {
+        let config = Config {
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 0,
+            http_port: 0,
+            data_dir: "nowhere".into(),
+            schema_mode: SchemaMode::Permissive,
+            batch_interval: Duration::ZERO,
+            auth_token: None,
+            durability: Durability::Fsync,
+            auto_create: true,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            queue_defaults: QueueOptions::default(),
+        };
+        let (commands, inbox) = channel();
+        let policies = Arc::new(Policies::new(SchemaMode::Permissive));
+        (Arc::new(Shared::new(Arc::new(config), Arc::new(Metrics::new()), Arc::new(Registry::new()), policies, commands)), inbox)
+    }
+
+    async fn next(client: &mut DuplexStream, buffer: &mut BytesMut) -> Option<Frame> {
+        let decoder = FrameDecoder::new(MAX_FRAME_BYTES);
+        loop {
+            if let Some(frame) = decoder.decode(buffer).expect("frames") {
+                return Some(frame);
+            }
+            if client.read_buf(buffer).await.expect("a pipe") == 0 {
+                return None;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_broker_shows_signs_of_life_and_silence_of_two_heartbeats_ends_the_connection() {
+        let (shared, inbox) = shared();
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let (read, write) = tokio::io::split(server);
+        let (_running, stop) = watch::channel(false);
+        let served = tokio::spawn(async move { converse(read, write, &shared, stop, "a test").await });
+        let mut hello = Vec::new();
+        encode_frame(&mut hello, Opcode::Hello, Some(5), &wire::Hello { min_protocol: 1, max_protocol: 1, ..wire::Hello::default() });
+        client.write_all(&hello).await.expect("a pipe");
+        let mut buffer = BytesMut::new();
+        let ack = next(&mut client, &mut buffer).await.expect("HELLO_ACK");
+        assert_eq!((ack.opcode, ack.request_id), (Opcode::HelloAck as u8, Some(5)));
+        let greeted = Instant::now();
+        let beat = next(&mut client, &mut buffer).await.expect("a heartbeat");
+        assert_eq!((beat.opcode, greeted.elapsed().as_secs()), (Opcode::Heartbeat as u8, HEARTBEAT.as_secs()));
+        served.await.expect("the connection ends");
+        assert!((SILENCE..SILENCE + LAST_WORDS + Duration::from_secs(2)).contains(&greeted.elapsed()), "{:?}", greeted.elapsed());
+        assert!(matches!(inbox.recv(), Ok(Command::Opened { .. })));
+        let Ok(Command::Reply { frames, .. }) = inbox.recv() else { panic!("the error goes behind earlier replies") };
+        let error = wire::Error::decode(&frames[6..]).expect("an ERROR");
+        assert_eq!(error.name, "heartbeat-lost");
+        assert!(matches!(inbox.recv(), Ok(Command::Closed { graceful: false, .. })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_says_nothing_is_told_so_after_five_seconds() {
+        let (shared, inbox) = shared();
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let (read, write) = tokio::io::split(server);
+        let (_running, stop) = watch::channel(false);
+        let served = tokio::spawn(async move { converse(read, write, &shared, stop, "a test").await });
+        let connected = Instant::now();
+        let frame = next(&mut client, &mut BytesMut::new()).await.expect("an ERROR");
+        assert_eq!(wire::Error::decode(frame.payload).expect("an ERROR").name, "hello-timeout");
+        assert_eq!(connected.elapsed().as_secs(), HELLO_TIMEOUT.as_secs());
+        drop(client);
+        served.await.expect("the connection ends");
+        assert!(inbox.try_recv().is_err(), "the shard never hears of it");
+    }
+}

@@ -159,6 +159,38 @@ pub enum Command {
 }
 
 impl Command {
+    /// Who waits for an answer, if somebody does.
+    fn asker(&self) -> Option<Asker> {
+        match self {
+            Command::Publish(command) => Some(command.asker),
+            Command::Register(command) => Some(command.asker),
+            Command::Settle(asker, _, settle) => settle.confirm.then_some(*asker),
+            Command::Consume(asker, _)
+            | Command::Unsubscribe(asker, _)
+            | Command::QueueCreate(asker, _)
+            | Command::QueueUpdate(asker, _)
+            | Command::QueueDelete(asker, _)
+            | Command::QueueInfo(asker, _)
+            | Command::QueuePurge(asker, _)
+            | Command::QueueList(asker)
+            | Command::GroupCreate(asker, _)
+            | Command::GroupDelete(asker, _)
+            | Command::SchemaGet(asker, _)
+            | Command::SchemaList(asker, _)
+            | Command::Peek(asker, _) => Some(*asker),
+            Command::Opened { .. }
+            | Command::Closed { .. }
+            | Command::Heartbeat(_)
+            | Command::Reply { .. }
+            | Command::Credit(..)
+            | Command::Stats(_)
+            | Command::Spare(_)
+            | Command::Synced(..)
+            | Command::Checkpointed(_)
+            | Command::Stop => None,
+        }
+    }
+
     /// The connection that sent it, if one did.
     #[must_use]
     pub fn session(&self) -> Option<SessionId> {
@@ -167,48 +199,18 @@ impl Command {
             | Command::Closed { session, .. }
             | Command::Heartbeat(session)
             | Command::Reply { session, .. }
-            | Command::Credit(session, _) => Some(*session),
-            Command::Publish(command) => Some(command.asker.session),
-            Command::Register(command) => Some(command.asker.session),
-            Command::Consume(asker, _)
-            | Command::Unsubscribe(asker, _)
-            | Command::Settle(asker, ..)
-            | Command::QueueCreate(asker, _)
-            | Command::QueueUpdate(asker, _)
-            | Command::QueueDelete(asker, _)
-            | Command::QueueInfo(asker, _)
-            | Command::QueuePurge(asker, _)
-            | Command::QueueList(asker)
-            | Command::GroupCreate(asker, _)
-            | Command::GroupDelete(asker, _)
-            | Command::SchemaGet(asker, _)
-            | Command::SchemaList(asker, _)
-            | Command::Peek(asker, _) => Some(asker.session),
-            Command::Stats(_) | Command::Spare(_) | Command::Synced(..) | Command::Checkpointed(_) | Command::Stop => None,
+            | Command::Credit(session, _)
+            | Command::Settle(Asker { session, .. }, ..) => Some(*session),
+            other => other.asker().map(|asker| asker.session),
         }
     }
 
-    /// Whether its reply must keep its place behind the replies of what the connection sent before.
+    /// Whether it must keep its place behind what its connection sent before: publishes, and what is answered in order.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         match self {
             Command::Publish(_) | Command::Reply { .. } => true,
-            Command::Consume(asker, _)
-            | Command::Unsubscribe(asker, _)
-            | Command::QueueCreate(asker, _)
-            | Command::QueueUpdate(asker, _)
-            | Command::QueueDelete(asker, _)
-            | Command::QueueInfo(asker, _)
-            | Command::QueuePurge(asker, _)
-            | Command::QueueList(asker)
-            | Command::GroupCreate(asker, _)
-            | Command::GroupDelete(asker, _)
-            | Command::SchemaGet(asker, _)
-            | Command::SchemaList(asker, _)
-            | Command::Peek(asker, _) => asker.request_id.is_none(),
-            Command::Register(command) => command.asker.request_id.is_none(),
-            Command::Settle(asker, _, settle) => settle.confirm && asker.request_id.is_none(),
-            _ => false,
+            other => other.asker().is_some_and(|asker| asker.request_id.is_none()),
         }
     }
 }
