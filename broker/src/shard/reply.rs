@@ -93,21 +93,11 @@ pub(super) fn put_publish_ack(
     durability: wire::Durability,
     contract_unknown: bool,
 ) {
-    field_varint(results, 2, u64::from(durability.cast_unsigned()));
+    field_varint(results, 2, u64::from((durability as i32).cast_unsigned()));
     if contract_unknown {
         field_varint(results, 3, 1);
     }
     encode_payload_frame(out, Opcode::PublishAck, asker.request_id, results);
-}
-
-trait Unsigned {
-    fn cast_unsigned(self) -> u32;
-}
-
-impl Unsigned for wire::Durability {
-    fn cast_unsigned(self) -> u32 {
-        (self as i32).cast_unsigned()
-    }
 }
 
 /// The error that a [`qwerq_core::Rejection`] is on the wire.
