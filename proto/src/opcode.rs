@@ -80,6 +80,12 @@ opcodes! {
     GroupCreate = 0x67, "GROUP_CREATE", "Client: `GroupRequest`; answered by DONE.";
     GroupDelete = 0x68, "GROUP_DELETE", "Client: `GroupRequest`; answered by DONE.";
     Peek = 0x69, "PEEK", "Client: `Peek`; answered by FETCHED, without leases.";
+    Explain = 0x6a, "EXPLAIN", "Client: `Explain`; answered by EXPLAINED.";
+    Explained = 0x6b, "EXPLAINED", "Broker: `Explained`.";
+    DeadLetters = 0x6c, "DEAD_LETTERS", "Client: `DeadLetters`; answered by FETCHED, without leases.";
+    Redrive = 0x6d, "REDRIVE", "Client: `Redrive`; answered by REDRIVEN.";
+    Redriven = 0x6e, "REDRIVEN", "Broker: `Redriven`.";
+    DeadLettersPurge = 0x6f, "DEAD_LETTERS_PURGE", "Client: `DeadLetters`; answered by QUEUE_PURGED.";
 }
 
 #[cfg(test)]

@@ -583,11 +583,14 @@ pub struct GroupInfo {
     #[prost(uint64, tag = "7")]
     pub blocked_keys: u64,
 }
-/// QUEUE_PURGE's reply.
+/// QUEUE_PURGE's and DEAD_LETTERS_PURGE's reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Purged {
     #[prost(uint64, tag = "1")]
     pub messages: u64,
+    /// DEAD_LETTERS_PURGE: there may be more; ask again with this `from_seq`.
+    #[prost(uint64, optional, tag = "2")]
+    pub next_seq: ::core::option::Option<u64>,
 }
 /// GROUP_CREATE, GROUP_DELETE and SEEK.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -618,6 +621,95 @@ pub struct Peek {
     pub from_seq: u64,
     #[prost(uint32, tag = "3")]
     pub max: u32,
+}
+/// DEAD_LETTERS and DEAD_LETTERS_PURGE: some of a queue's dead letters. What is not set does not narrow the choice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeadLetters {
+    /// The queue that they come from, without `.dlq`.
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub id: ::prost::bytes::Bytes,
+    /// `max-deliveries`, `rejected`, `invalid` or `expired`.
+    #[prost(string, tag = "4")]
+    pub reason: ::prost::alloc::string::String,
+    /// When they were dead-lettered: not before, and before.
+    #[prost(uint64, optional, tag = "5")]
+    pub since_ms: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub until_ms: ::core::option::Option<u64>,
+    /// At most; 0: 100 for DEAD_LETTERS, no limit otherwise.
+    #[prost(uint32, tag = "7")]
+    pub max: u32,
+    /// Positions in the dead letter queue: from this one on.
+    #[prost(uint64, tag = "8")]
+    pub from_seq: u64,
+}
+/// REDRIVE: dead letters go back to where they came from, or elsewhere.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Redrive {
+    #[prost(message, optional, tag = "1")]
+    pub letters: ::core::option::Option<DeadLetters>,
+    /// Another queue instead of the one that they come from.
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    /// Publish anew, for every group, instead of to the group that dead-lettered it.
+    #[prost(bool, tag = "3")]
+    pub all_groups: bool,
+}
+/// REDRIVE's reply.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Redriven {
+    #[prost(uint64, tag = "1")]
+    pub redriven: u64,
+    /// Letters that stay, and why the first of them does.
+    #[prost(uint64, tag = "2")]
+    pub refused: u64,
+    #[prost(message, optional, tag = "3")]
+    pub refusal: ::core::option::Option<Error>,
+    /// There may be more; ask again with this `from_seq`.
+    #[prost(uint64, optional, tag = "4")]
+    pub next_seq: ::core::option::Option<u64>,
+}
+/// EXPLAIN: why a message, a key or a group does not move. Without any of them: what the queue's groups wait for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Explain {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+    /// Empty: every group.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub id: ::prost::bytes::Bytes,
+    #[prost(uint64, optional, tag = "4")]
+    pub seq: ::core::option::Option<u64>,
+    #[prost(string, tag = "5")]
+    pub ordering_key: ::prost::alloc::string::String,
+}
+/// EXPLAINED: one explanation for each group, or one for the queue.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Explained {
+    #[prost(message, repeated, tag = "1")]
+    pub explanations: ::prost::alloc::vec::Vec<Explanation>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Explanation {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Stable name in kebab case: `leased`, `backing-off`, `key-blocked`, `no-consumer`, `no-credit`, ...
+    #[prost(string, tag = "2")]
+    pub cause: ::prost::alloc::string::String,
+    /// The cause in one sentence.
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    /// Facts for programs: `seq`, `attempt`, `remaining_ms`, `holder_seq`, ...
+    #[prost(map = "string, string", tag = "4")]
+    pub details: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

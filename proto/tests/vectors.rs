@@ -69,6 +69,11 @@ fn through_type(opcode: Opcode, payload: &[u8]) -> (&'static str, Vec<u8>) {
         Opcode::QueueInfoResponse => through!(QueueInfo),
         Opcode::QueuePurged => through!(Purged),
         Opcode::Peek => through!(Peek),
+        Opcode::Explain => through!(Explain),
+        Opcode::Explained => through!(Explained),
+        Opcode::DeadLetters | Opcode::DeadLettersPurge => through!(DeadLetters),
+        Opcode::Redrive => through!(Redrive),
+        Opcode::Redriven => through!(Redriven),
     }
 }
 
