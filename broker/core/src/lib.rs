@@ -8,6 +8,7 @@
 
 mod admit;
 mod codec;
+mod delayed;
 pub mod dispatch;
 pub mod entry;
 mod group;
@@ -24,6 +25,7 @@ pub mod stored;
 
 pub use admit::{Admission, NewMessage, Pending};
 pub use codec::DecodeError;
+pub use delayed::{Delayed, DelayedKey, DelayedMessage};
 pub use dispatch::{Delivery, Dispatch, LeaseId, Proposal};
 pub use entry::{Applied, Body, Entry};
 pub use group::{Attempt, Group};
@@ -35,4 +37,4 @@ pub use queue::Queue;
 pub use rejection::Rejection;
 pub use row::RowChange;
 pub use schema::{SchemaFile, SchemaRecord, Schemas};
-pub use state::{Changes, State};
+pub use state::{Changes, Space, State};
