@@ -31,7 +31,9 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
     let command = match opcode {
         Opcode::Publish => return publish(shared, asker, window, payload),
         Opcode::Heartbeat => Command::Heartbeat(session),
-        Opcode::Ack | Opcode::Nack | Opcode::Release | Opcode::ExtendVisibility => Command::Settle(asker, opcode, decode(opcode, payload)?),
+        Opcode::Ack | Opcode::Nack | Opcode::Reject | Opcode::Release | Opcode::ExtendVisibility => {
+            Command::Settle(asker, opcode, decode(opcode, payload)?)
+        }
         Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
         Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
         Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),
@@ -50,6 +52,11 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
         Opcode::SchemaGet => Command::SchemaGet(asker, decode(opcode, payload)?),
         Opcode::SchemaList => Command::SchemaList(asker, decode(opcode, payload)?),
         Opcode::Peek => Command::Peek(asker, decode(opcode, payload)?),
+        Opcode::Seek => Command::Seek(asker, decode(opcode, payload)?),
+        Opcode::CommitOffset => Command::CommitOffset(asker, decode(opcode, payload)?),
+        Opcode::DeadLetters => Command::DeadLetters(asker, decode(opcode, payload)?),
+        Opcode::Redrive => Command::Redrive(asker, decode(opcode, payload)?),
+        Opcode::DeadLettersPurge => Command::DeadLettersPurge(asker, decode(opcode, payload)?),
         Opcode::Hello => return Err(ErrorCode::HelloRequired.with("HELLO is the first frame of a connection, and only the first")),
         _ => {
             let text = format!("{} is not something that this broker is asked", opcode.name());

@@ -132,7 +132,8 @@ impl Shard {
             let outcome = reply::lease_id(bytes).and_then(|id| {
                 let outcome = match opcode {
                     Opcode::Ack => self.dispatch.ack(asker.session, id).map(Some),
-                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms).map(Some),
+                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms, &settle.reason).map(Some),
+                    Opcode::Reject => self.dispatch.reject(&self.state, now, asker.session, id, &settle.reason).map(Some),
                     Opcode::Release => self.dispatch.release(asker.session, id).map(|()| None),
                     _ => {
                         let length = settle.visibility_timeout_ms.min(VISIBILITY_TIMEOUT_MS_MAX);
@@ -145,7 +146,7 @@ impl Shard {
                 Ok(proposal) => {
                     settled += 1;
                     if let Some(proposal) = proposal {
-                        self.log.propose(proposal);
+                        self.propose(now, proposal);
                     }
                 }
                 Err(error) => {
@@ -180,15 +181,58 @@ impl Shard {
     }
 
     pub(super) fn group_delete(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
-        let outcome = self.queue_of(&request.queue).and_then(|queue| {
-            let group = queue
-                .group(&request.group)
-                .ok_or_else(|| ErrorCode::GroupNotFound.with(format!("queue `{}` has no group `{}`", queue.name, request.group)))?;
-            Ok(qwerq_core::Body::GroupDeleted { queue: queue.id, group: group.id })
-        });
+        let outcome = self.group_of(&request.queue, &request.group);
+        let outcome = outcome.map(|(queue, group)| qwerq_core::Body::GroupDeleted { queue: queue.id, group });
         self.commit_and_answer(asker, outcome)?;
         self.end_subscriptions();
         Ok(())
+    }
+
+    /// SEEK: a group begins anew somewhere else.
+    pub(super) fn seek(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
+        // What was published and settled before comes first.
+        self.commit()?;
+        let outcome = self.group_of(&request.queue, &request.group).and_then(|(queue, group)| {
+            let Some(at) = request.start_at.as_ref().filter(|start| start.at.is_some()) else {
+                return Err(ErrorCode::InvalidArgument.with("say where the group goes: beginning, end, an offset or a time"));
+            };
+            Ok(qwerq_core::Body::Sought { queue: queue.id, group, to: start_of(queue, Some(at)) })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// COMMIT_OFFSET: a group of a stream is done with everything up to an offset.
+    pub(super) fn commit_offset(&mut self, asker: Asker, commit: &wire::CommitOffset) -> Result<(), Fault> {
+        self.commit()?;
+        let outcome = self.group_of(&commit.queue, &commit.group).and_then(|(queue, group)| {
+            if queue.options.mode != Mode::Stream {
+                return Err(ErrorCode::WrongMode.with(format!(
+                    "`{}` is a queue; offsets are committed on streams, on a queue each message is acknowledged",
+                    queue.name
+                )));
+            }
+            if commit.offset >= queue.next_seq() {
+                return Err(ErrorCode::InvalidArgument.with(format!(
+                    "offset {} is beyond the end of `{}`, which is {}",
+                    commit.offset,
+                    queue.name,
+                    queue.next_seq()
+                )));
+            }
+            Ok(qwerq_core::Body::SettledThrough { queue: queue.id, group, through: commit.offset })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// A queue and one of its groups by name, or the error that the asker gets.
+    pub(super) fn group_of(&self, queue: &str, group: &str) -> Result<(&Queue, qwerq_core::GroupId), wire::Error> {
+        let queue = self.queue_of(queue)?;
+        let found = queue.group(group).ok_or_else(|| {
+            ErrorCode::GroupNotFound
+                .with(format!("queue `{0}` has no group `{group}`; see `qwer-q group list -q {0}`", queue.name))
+                .detail("queue", &queue.name)
+        })?;
+        Ok((queue, found.id))
     }
 
     /// Tells consumers whose group is gone.

@@ -102,6 +102,7 @@ impl Shard {
             scratch: Vec::new(),
             held: VecDeque::new(),
             storage_full: false,
+            more_due: false,
             last_sync: Instant::now(),
             syncing: false,
             stopping: false,
