@@ -10,11 +10,13 @@ mod command;
 mod consume;
 mod deliver;
 mod fault;
+mod fetch;
 mod log;
 mod outbox;
 mod payloads;
 mod publish;
 mod queues;
+mod read;
 mod reply;
 mod schemas;
 mod start;
@@ -39,6 +41,7 @@ use clock::Clock;
 pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
 use deliver::DeliverFrames;
 pub use fault::Fault;
+use fetch::Fetches;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
@@ -83,6 +86,7 @@ pub struct Shard {
     touched: Vec<SessionId>,
     replies: Vec<Reply>,
     frames: DeliverFrames,
+    fetches: Fetches,
     /// First sequences of the committed batch's Publish entries, by position in the batch.
     firsts: Vec<u64>,
     scratch: Vec<u8>,
@@ -132,7 +136,8 @@ impl Shard {
             return self.commands.try_recv().ok();
         }
         let now = self.clock.now();
-        let until_deadline = self.dispatch.next_deadline().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let deadline = self.dispatch.next_deadline().into_iter().chain(self.fetches.next_deadline()).min();
+        let until_deadline = deadline.map(|at| Duration::from_millis(at.saturating_sub(now)));
         let timeout = until_deadline.into_iter().chain(self.until_upkeep()).min();
         match timeout {
             Some(timeout) => match self.commands.recv_timeout(timeout) {
@@ -191,6 +196,8 @@ impl Shard {
             Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
             Command::Publish(command) => self.publish(*command)?,
             Command::Consume(asker, consume) => self.consume(asker, &consume)?,
+            Command::Fetch(asker, fetch) => self.fetch(asker, &fetch)?,
+            Command::Cancel(session, cancel) => self.cancel(session, cancel),
             Command::Credit(session, credit) => self.credit(session, &credit),
             Command::Unsubscribe(asker, unsubscribe) => self.unsubscribe(asker, &unsubscribe),
             Command::Settle(asker, opcode, settle) => self.settle(asker, opcode, &settle),
@@ -224,6 +231,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
+        self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.log.propose(proposal);
         }
@@ -236,6 +244,7 @@ impl Shard {
         for proposal in self.dispatch.tick(&self.state, now) {
             self.log.propose(proposal);
         }
+        self.expire_fetches(now);
     }
 
     /// Makes the batch durable, applies it, and answers what waited for it.
@@ -250,8 +259,7 @@ impl Shard {
             self.apply(committed);
         }
         self.pending.clear();
-        self.answer();
-        Ok(())
+        self.answer()
     }
 
     fn apply(&mut self, committed: Committed) {
@@ -287,12 +295,13 @@ impl Shard {
     }
 
     /// Sends the replies that waited for the commit.
-    fn answer(&mut self) {
+    fn answer(&mut self) -> Result<(), Fault> {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain(..) {
             match reply {
                 Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
                 Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::Fetch(fetch) => self.begin_fetch(&fetch)?,
                 Reply::End(session) => {
                     if let Some(session) = self.sessions.remove(&session) {
                         session.outbox.close();
@@ -301,6 +310,7 @@ impl Shard {
             }
         }
         self.replies = replies;
+        Ok(())
     }
 
     fn answer_publish(&mut self, reply: PublishReply) {

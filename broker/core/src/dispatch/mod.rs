@@ -2,10 +2,13 @@
 //!
 //! It checks a lease, then proposes lease-free changes ([`Proposal`]); the lease is held as *settling* until [`Dispatch::applied`] says
 //! that the change is durable. A restart or failover ends all leases without counting an attempt. It never sees a socket: a delivery
-//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`.
+//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`; `pull.rs` and `reader.rs` are the two
+//! other ways to get messages.
 
 mod group_run;
 mod lease;
+mod pull;
+mod reader;
 mod subscription;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +24,8 @@ use crate::state::State;
 use group_run::GroupRun;
 use lease::Lease;
 pub use lease::LeaseId;
+use reader::Readers;
+pub use reader::Reading;
 use subscription::Subscription;
 pub use subscription::{Bounds, Subscribe};
 
@@ -76,7 +81,7 @@ pub struct GroupStats {
     pub in_flight: u64,
     /// Messages that wait for their retry.
     pub backing_off: u64,
-    /// Open subscriptions.
+    /// Open subscriptions and waiting pulls.
     pub consumers: u32,
     /// Ordering keys whose next message waits for the one before it.
     pub blocked_keys: u64,
@@ -102,6 +107,7 @@ pub struct Dispatch {
     /// Subscriptions with an expired lease, which get nothing until their connection shows a sign of life.
     silent: BTreeSet<SubscriptionKey>,
     ended: Vec<SubscriptionKey>,
+    readers: Readers,
 }
 
 impl Dispatch {
@@ -121,6 +127,7 @@ impl Dispatch {
             runnable: VecDeque::new(),
             silent: BTreeSet::new(),
             ended: Vec::new(),
+            readers: Readers::default(),
         };
         for queue in state.queues() {
             for group in queue.groups().keys() {
@@ -149,22 +156,26 @@ impl Dispatch {
     /// # Errors
     /// [`Rejection::SubscriptionExists`].
     pub fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
-        if self.subscriptions.contains_key(&key) {
+        if self.has_subscription(key) {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
-        let run = self.groups.get_mut(&subscribe.group).expect("the shell created the group");
-        let subscription = Subscription::new(subscribe);
-        run.consumers += 1;
-        run.offer(key, &subscription);
-        self.subscriptions.insert(key, subscription);
-        self.make_runnable(subscribe.group);
+        self.open(key, Subscription::new(subscribe));
         Ok(())
     }
 
-    /// Changes a subscription's bounds; says whether there is one.
+    fn open(&mut self, key: SubscriptionKey, subscription: Subscription) {
+        let group = subscription.group;
+        let run = self.groups.get_mut(&group).expect("the shell created the group");
+        run.consumers += 1;
+        run.offer(key, &subscription);
+        self.subscriptions.insert(key, subscription);
+        self.make_runnable(group);
+    }
+
+    /// Changes a subscription's bounds, or grants a reader more; says whether there is one.
     pub fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(subscription) = self.subscriptions.get_mut(&key) else {
-            return false;
+            return self.readers.grant(key, bounds);
         };
         let group = subscription.group;
         let run = self.groups.get_mut(&group).expect("a subscription's group exists");
@@ -178,7 +189,7 @@ impl Dispatch {
     /// Closes a subscription. Its leases are released without counting; with `keep_leases` they run on and belong to the connection.
     pub fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
         let Some(subscription) = self.close(key) else {
-            return false;
+            return self.readers.close(key);
         };
         if !keep_leases {
             for counter in subscription.leases {
@@ -201,16 +212,17 @@ impl Dispatch {
     }
 
     /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription, closed ones included, count as
-    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted.
+    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted. Detached leases run on.
     pub fn disconnect(&mut self, state: &State, now: Millis, session: SessionId, graceful: bool) -> Vec<Proposal> {
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
+        self.readers.close_session(session);
         let open: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
         let mut gone: Vec<_> = open.into_iter().filter_map(|key| self.close(key)).collect();
         let closed: Vec<_> = self.closed.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
         gone.extend(closed.into_iter().filter_map(|key| self.closed.remove(&key)));
         let mut proposals = Vec::new();
-        for subscription in gone {
+        for subscription in gone.into_iter().filter(|subscription| !subscription.is_detached()) {
             let mut counted = if graceful { 0 } else { subscription.concurrency };
             for counter in subscription.leases {
                 if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -233,7 +245,7 @@ impl Dispatch {
             return;
         }
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
         let keys: Vec<_> = self.silent.range(first..=last).copied().collect();
         for key in keys {
             self.silent.remove(&key);
@@ -260,13 +272,29 @@ impl Dispatch {
     }
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
+        loop {
+            let to = self.groups.get(&key)?.least_loaded()?;
+            let delivery = self.deliver_to(state, now, key, to);
+            // What did not fit a pull, which has left the offers then, goes to somebody else.
+            if delivery.is_some() || self.groups.get(&key)?.least_loaded() == Some(to) {
+                return delivery;
+            }
+        }
+    }
+
+    fn deliver_to(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey) -> Option<Delivery> {
         let run = self.groups.get_mut(&key)?;
-        let to = run.least_loaded()?;
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
         let seq = run.pick(queue, group)?;
         let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        if !subscription.has_room(bytes) {
+            run.ready.insert(seq);
+            run.withdraw(to, subscription);
+            subscription.pull.as_mut().expect("only a pull has no room").full = true;
+            return None;
+        }
         let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
@@ -281,7 +309,7 @@ impl Dispatch {
             Lease {
                 group: key,
                 seq,
-                owner: Some(to.session),
+                owner: (!subscription.is_detached()).then_some(to.session),
                 subscription: to,
                 visibility_timeout_ms: subscription.visibility_timeout_ms,
                 deadline,
@@ -463,6 +491,7 @@ impl Dispatch {
     pub fn applied(&mut self, state: &State, now: Millis, applied: &Applied) {
         match applied {
             Applied::Published { queue, .. } => {
+                self.readers.wake(*queue);
                 for group in state.queue(*queue).into_iter().flat_map(|queue| queue.groups().keys()) {
                     self.make_runnable(GroupKey { queue: *queue, group: *group });
                 }
@@ -473,6 +502,9 @@ impl Dispatch {
             Applied::Queue(queue) => {
                 // New options may end a pause.
                 let exists = state.queue(*queue).is_some();
+                if !exists {
+                    self.readers.drop_queue(*queue);
+                }
                 for key in self.keys_of(*queue) {
                     if exists { self.make_runnable(key) } else { self.drop_group(key) }
                 }
@@ -605,10 +637,10 @@ impl Dispatch {
         })
     }
 
-    /// Whether a subscription is open.
+    /// Whether a subscription is open, a reader's included.
     #[must_use]
     pub fn has_subscription(&self, key: SubscriptionKey) -> bool {
-        self.subscriptions.contains_key(&key)
+        self.subscriptions.contains_key(&key) || self.readers.contains(key)
     }
 
     /// The invariants of docs/architecture.md that leases must keep.
@@ -631,7 +663,9 @@ impl Dispatch {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
         }
+        self.readers.check_invariants(state);
         for (key, subscription) in &self.closed {
+            assert!(!subscription.is_detached(), "detached leases need nobody");
             assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");
             assert!(
                 subscription.leases.iter().all(|counter| self.leases.contains_key(counter)),
