@@ -35,6 +35,8 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
             Command::Settle(asker, opcode, decode(opcode, payload)?)
         }
         Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
+        Opcode::Fetch => Command::Fetch(asker, Box::new(decode_fetch(asker, payload)?)),
+        Opcode::Cancel => Command::Cancel(session, decode(opcode, payload)?),
         Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
         Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),
         Opcode::QueueCreate => Command::QueueCreate(asker, Box::new(decode(opcode, payload)?)),
@@ -74,6 +76,15 @@ fn decode<M: Message + Default>(opcode: Opcode, payload: Bytes) -> Result<M, wir
             .with(format!("the payload of {} does not decode: {error}", opcode.name()))
             .detail("opcode", opcode.name())
     })
+}
+
+/// A FETCH that waits would hold up the replies behind it, unless it is correlated.
+fn decode_fetch(asker: Asker, payload: Bytes) -> Result<wire::Fetch, wire::Error> {
+    let fetch: wire::Fetch = decode(Opcode::Fetch, payload)?;
+    if fetch.wait_ms > 0 && asker.request_id.is_none() {
+        return Err(ErrorCode::CorrelationRequired.with("FETCH with wait_ms must carry a request id; set the flag CORRELATED"));
+    }
+    Ok(fetch)
 }
 
 /// Answers by way of the shard, so that the reply keeps its place.

@@ -116,6 +116,10 @@ pub enum Command {
     Publish(Box<PublishCommand>),
     /// CONSUME.
     Consume(Asker, Box<wire::Consume>),
+    /// FETCH.
+    Fetch(Asker, Box<wire::Fetch>),
+    /// CANCEL.
+    Cancel(SessionId, wire::Cancel),
     /// CREDIT.
     Credit(SessionId, wire::Credit),
     /// UNSUBSCRIBE.
@@ -176,6 +180,7 @@ impl Command {
             Command::Register(command) => Some(command.asker),
             Command::Settle(asker, _, settle) => settle.confirm.then_some(*asker),
             Command::Consume(asker, _)
+            | Command::Fetch(asker, _)
             | Command::Unsubscribe(asker, _)
             | Command::QueueCreate(asker, _)
             | Command::QueueUpdate(asker, _)
@@ -197,6 +202,7 @@ impl Command {
             | Command::Closed { .. }
             | Command::Heartbeat(_)
             | Command::Reply { .. }
+            | Command::Cancel(..)
             | Command::Credit(..)
             | Command::Stats(_)
             | Command::Spare(_)
@@ -214,6 +220,7 @@ impl Command {
             | Command::Closed { session, .. }
             | Command::Heartbeat(session)
             | Command::Reply { session, .. }
+            | Command::Cancel(session, _)
             | Command::Credit(session, _)
             | Command::Settle(Asker { session, .. }, ..) => Some(*session),
             other => other.asker().map(|asker| asker.session),

@@ -11,12 +11,14 @@ mod consume;
 mod deliver;
 mod due;
 mod fault;
+mod fetch;
 mod letters;
 mod log;
 mod outbox;
 mod payloads;
 mod publish;
 mod queues;
+mod read;
 mod redrive;
 mod reply;
 mod schemas;
@@ -44,6 +46,7 @@ use clock::Clock;
 pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
 use deliver::DeliverFrames;
 pub use fault::Fault;
+use fetch::Fetches;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
@@ -88,6 +91,7 @@ pub struct Shard {
     touched: Vec<SessionId>,
     replies: Vec<Reply>,
     frames: DeliverFrames,
+    fetches: Fetches,
     /// First sequences of the committed batch's Publish entries, by position in the batch.
     firsts: Vec<u64>,
     scratch: Vec<u8>,
@@ -139,8 +143,8 @@ impl Shard {
             return self.commands.try_recv().ok();
         }
         let now = self.clock.now();
-        let deadlines = self.dispatch.next_deadline().into_iter().chain(self.state.next_due());
-        let until_deadline = deadlines.min().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let deadlines = [self.dispatch.next_deadline(), self.fetches.next_deadline(), self.state.next_due()];
+        let until_deadline = deadlines.into_iter().flatten().min().map(|at| Duration::from_millis(at.saturating_sub(now)));
         let timeout = until_deadline.into_iter().chain(self.until_upkeep()).min();
         match timeout {
             Some(timeout) => match self.commands.recv_timeout(timeout) {
@@ -199,6 +203,8 @@ impl Shard {
             Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
             Command::Publish(command) => self.publish(*command)?,
             Command::Consume(asker, consume) => self.consume(asker, &consume)?,
+            Command::Fetch(asker, fetch) => self.fetch(asker, &fetch)?,
+            Command::Cancel(session, cancel) => self.cancel(session, cancel),
             Command::Credit(session, credit) => self.credit(session, &credit),
             Command::Unsubscribe(asker, unsubscribe) => self.unsubscribe(asker, &unsubscribe),
             Command::Settle(asker, opcode, settle) => self.settle(asker, opcode, &settle),
@@ -237,6 +243,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
+        self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.propose(now, proposal);
         }
@@ -249,6 +256,7 @@ impl Shard {
         for proposal in self.dispatch.tick(&self.state, now) {
             self.propose(now, proposal);
         }
+        self.expire_fetches(now);
         self.fall_due(now)
     }
 
@@ -270,8 +278,7 @@ impl Shard {
         self.bury()?;
         self.write()?;
         self.pending.clear();
-        self.answer();
-        Ok(())
+        self.answer()
     }
 
     /// Makes what is in the batch durable and applies it; nobody is answered yet.
@@ -332,12 +339,13 @@ impl Shard {
     }
 
     /// Sends the replies that waited for the commit.
-    fn answer(&mut self) {
+    fn answer(&mut self) -> Result<(), Fault> {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain(..) {
             match reply {
                 Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
                 Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::Fetch(fetch) => self.begin_fetch(&fetch)?,
                 Reply::End(session) => {
                     if let Some(session) = self.sessions.remove(&session) {
                         session.outbox.close();
@@ -346,6 +354,7 @@ impl Shard {
             }
         }
         self.replies = replies;
+        Ok(())
     }
 
     fn answer_publish(&mut self, reply: PublishReply) {

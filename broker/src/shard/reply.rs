@@ -8,12 +8,15 @@ use qwerq_core::{MessageId, Seq};
 use qwerq_proto::{ErrorCode, Opcode, encode_frame, encode_payload_frame, wire};
 
 use super::command::Asker;
+use super::fetch::Fetch;
 
 /// A reply that waits for the commit.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// PUBLISH_ACK.
     Publish(PublishReply),
+    /// FETCHED, made when the reply's turn comes, unless it waits for a message.
+    Fetch(Fetch),
     /// The connection is gone: nothing follows.
     End(qwerq_core::SessionId),
     /// Anything whose bytes are known.

@@ -21,6 +21,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::deliver::DeliverFrames;
 use super::fault::Fault;
+use super::fetch::Fetches;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
 use super::{Shard, apply_entry};
@@ -98,6 +99,7 @@ impl Shard {
             touched: Vec::new(),
             replies: Vec::new(),
             frames: DeliverFrames::default(),
+            fetches: Fetches::default(),
             firsts: Vec::new(),
             scratch: Vec::new(),
             held: VecDeque::new(),

@@ -2,12 +2,15 @@
 //!
 //! It checks a lease, then proposes lease-free changes ([`Proposal`]); the lease is held as *settling* until [`Dispatch::applied`] says
 //! that the change is durable. A restart or failover ends all leases without counting an attempt. It never sees a socket: a delivery
-//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`.
+//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`; `pull.rs` and `reader.rs` are the two
+//! other ways to get messages.
 
 mod expiry;
 mod failure;
 mod group_run;
 mod lease;
+mod pull;
+mod reader;
 mod retention;
 mod subscription;
 
@@ -27,6 +30,8 @@ pub use failure::{DeadLetter, Reason};
 use group_run::GroupRun;
 use lease::Lease;
 pub use lease::LeaseId;
+use reader::Readers;
+pub use reader::Reading;
 use retention::Retention;
 use subscription::Subscription;
 pub use subscription::{Bounds, Subscribe};
@@ -123,7 +128,7 @@ pub struct GroupStats {
     pub in_flight: u64,
     /// Messages that wait for their retry.
     pub backing_off: u64,
-    /// Open subscriptions.
+    /// Open subscriptions and waiting pulls.
     pub consumers: u32,
     /// Ordering keys whose next message waits for the one before it.
     pub blocked_keys: u64,
@@ -151,6 +156,7 @@ pub struct Dispatch {
     ended: Vec<SubscriptionKey>,
     sweeps: Sweeps,
     retention: Retention,
+    readers: Readers,
 }
 
 impl Dispatch {
@@ -172,6 +178,7 @@ impl Dispatch {
             ended: Vec::new(),
             sweeps: Sweeps::default(),
             retention: Retention::default(),
+            readers: Readers::default(),
         };
         for queue in state.queues() {
             dispatch.retention.grew(queue);
@@ -205,23 +212,27 @@ impl Dispatch {
     /// # Errors
     /// [`Rejection::SubscriptionExists`].
     pub fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
-        if self.subscriptions.contains_key(&key) {
+        if self.has_subscription(key) {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
-        let run = self.groups.get_mut(&subscribe.group).expect("the shell created the group");
-        let subscription = Subscription::new(subscribe);
-        run.consumers += 1;
-        run.offer(key, &subscription);
-        self.subscriptions.insert(key, subscription);
-        self.retention.use_changed(subscribe.group);
-        self.make_runnable(subscribe.group);
+        self.open(key, Subscription::new(subscribe));
         Ok(())
     }
 
-    /// Changes a subscription's bounds; says whether there is one.
+    fn open(&mut self, key: SubscriptionKey, subscription: Subscription) {
+        let group = subscription.group;
+        let run = self.groups.get_mut(&group).expect("the shell created the group");
+        run.consumers += 1;
+        run.offer(key, &subscription);
+        self.subscriptions.insert(key, subscription);
+        self.retention.use_changed(group);
+        self.make_runnable(group);
+    }
+
+    /// Changes a subscription's bounds, or grants a reader more; says whether there is one.
     pub fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(subscription) = self.subscriptions.get_mut(&key) else {
-            return false;
+            return self.readers.grant(key, bounds);
         };
         let group = subscription.group;
         let run = self.groups.get_mut(&group).expect("a subscription's group exists");
@@ -235,7 +246,7 @@ impl Dispatch {
     /// Closes a subscription. Its leases are released without counting; with `keep_leases` they run on and belong to the connection.
     pub fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
         let Some(subscription) = self.close(key) else {
-            return false;
+            return self.readers.close(key);
         };
         if !keep_leases {
             for counter in subscription.leases {
@@ -259,16 +270,17 @@ impl Dispatch {
     }
 
     /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription, closed ones included, count as
-    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted.
+    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted. Detached leases run on.
     pub fn disconnect(&mut self, state: &State, now: Millis, session: SessionId, graceful: bool) -> Vec<Proposal> {
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
+        self.readers.close_session(session);
         let open: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
         let mut gone: Vec<_> = open.into_iter().filter_map(|key| self.close(key)).collect();
         let closed: Vec<_> = self.closed.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
         gone.extend(closed.into_iter().filter_map(|key| self.closed.remove(&key)));
         let mut proposals = Vec::new();
-        for subscription in gone {
+        for subscription in gone.into_iter().filter(|subscription| !subscription.is_detached()) {
             let mut counted = if graceful { 0 } else { subscription.concurrency };
             for counter in subscription.leases {
                 if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -292,7 +304,7 @@ impl Dispatch {
             return;
         }
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
         let keys: Vec<_> = self.silent.range(first..=last).copied().collect();
         for key in keys {
             self.silent.remove(&key);
@@ -319,13 +331,29 @@ impl Dispatch {
     }
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
+        loop {
+            let to = self.groups.get(&key)?.least_loaded()?;
+            let delivery = self.deliver_to(state, now, key, to);
+            // What did not fit a pull, which has left the offers then, goes to somebody else.
+            if delivery.is_some() || self.groups.get(&key)?.least_loaded() == Some(to) {
+                return delivery;
+            }
+        }
+    }
+
+    fn deliver_to(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey) -> Option<Delivery> {
         let run = self.groups.get_mut(&key)?;
-        let to = run.least_loaded()?;
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
         let seq = run.pick(queue, group, now)?;
         let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        if !subscription.has_room(bytes) {
+            run.ready.insert(seq);
+            run.withdraw(to, subscription);
+            subscription.pull.as_mut().expect("only a pull has no room").full = true;
+            return None;
+        }
         let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
@@ -341,7 +369,7 @@ impl Dispatch {
             Lease {
                 group: key,
                 seq,
-                owner: Some(to.session),
+                owner: (!subscription.is_detached()).then_some(to.session),
                 subscription: to,
                 visibility_timeout_ms: subscription.visibility_timeout_ms,
                 deadline,
@@ -540,6 +568,7 @@ impl Dispatch {
     /// A queue has new messages.
     fn arrived(&mut self, state: &State, id: QueueId, expiry: Option<Millis>) {
         let Some(queue) = state.queue(id) else { return };
+        self.readers.wake(id);
         for group in queue.groups().keys() {
             self.make_runnable(GroupKey { queue: id, group: *group });
         }
@@ -577,6 +606,7 @@ impl Dispatch {
                 self.retention.grew(queue);
             }
             None => {
+                self.readers.drop_queue(id);
                 self.retention.forget(id);
                 self.sweeps.forget(id);
             }
@@ -736,10 +766,10 @@ impl Dispatch {
         })
     }
 
-    /// Whether a subscription is open.
+    /// Whether a subscription is open, a reader's included.
     #[must_use]
     pub fn has_subscription(&self, key: SubscriptionKey) -> bool {
-        self.subscriptions.contains_key(&key)
+        self.subscriptions.contains_key(&key) || self.readers.contains(key)
     }
 
     /// The invariants of docs/architecture.md that leases must keep.
@@ -762,7 +792,9 @@ impl Dispatch {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
         }
+        self.readers.check_invariants(state);
         for (key, subscription) in &self.closed {
+            assert!(!subscription.is_detached(), "detached leases need nobody");
             assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");
             assert!(
                 subscription.leases.iter().all(|counter| self.leases.contains_key(counter)),

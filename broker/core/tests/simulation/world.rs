@@ -263,7 +263,7 @@ impl World {
 
     fn subscribe(&mut self) {
         let Some(group) = self.any_group() else { return };
-        let key = SubscriptionKey { session: self.any_session(), number: self.dice.within_u32(1, 3) };
+        let key = SubscriptionKey { session: self.any_session(), number: self.dice.within_u32(1, 3).into() };
         let concurrency = self.dice.within_u32(1, 3);
         let visibility_timeout_ms = self.dice.within(1, 3_000);
         let subscribe = Subscribe { group, bounds: self.any_bounds(), concurrency, visibility_timeout_ms };
