@@ -32,6 +32,16 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
         Opcode::Publish => return publish(shared, asker, window, payload),
         Opcode::Heartbeat => Command::Heartbeat(session),
         Opcode::Ack | Opcode::Nack | Opcode::Release | Opcode::ExtendVisibility => Command::Settle(asker, opcode, decode(opcode, payload)?),
+        Opcode::Call => return shared.calls.call(session, frame.request_id, decode(opcode, payload)?),
+        Opcode::CallResponse => {
+            shared.calls.respond(session, frame.request_id, decode(opcode, payload)?);
+            return Ok(());
+        }
+        Opcode::Cancel => {
+            // What is not in flight any more has its reply on the way.
+            shared.calls.cancel(session, decode(opcode, payload)?);
+            return Ok(());
+        }
         Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
         Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
         Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),

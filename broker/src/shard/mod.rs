@@ -17,6 +17,7 @@ mod publish;
 mod queues;
 mod reply;
 mod schemas;
+mod serve;
 mod start;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ use qwerq_core::{Applied, Body, Dispatch, Pending, SessionId, State};
 use qwerq_proto::wire;
 use rustc_hash::FxHashMap;
 
+use crate::calls::Calls;
 use crate::config::{Config, Durability};
 use crate::http::Metrics;
 use crate::policies::Policies;
@@ -42,6 +44,7 @@ pub use fault::Fault;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
+pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use start::StartError;
 
@@ -68,6 +71,7 @@ pub struct Shard {
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
     policies: Arc<Policies>,
+    calls: Arc<Calls>,
     store: Arc<Store>,
     commands: Receiver<Command>,
     /// For the shard's own helpers to report with.
