@@ -76,6 +76,61 @@ impl Histogram {
     }
 }
 
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// With a reply.
+    Replied,
+    /// With the responder's own error.
+    Failed,
+    /// With a reply that broke the contract or a limit.
+    InvalidReply,
+    /// At its deadline.
+    TimedOut,
+    /// By the caller's CANCEL.
+    Cancelled,
+    /// Its caller disconnected.
+    CallerLost,
+    /// Its responder disconnected.
+    ResponderLost,
+    /// Nobody served the queue.
+    NoResponders,
+    /// The line was full.
+    Overloaded,
+    /// The request broke the contract, a limit or a rule.
+    Refused,
+}
+
+impl CallOutcome {
+    const ALL: [CallOutcome; 10] = [
+        CallOutcome::Replied,
+        CallOutcome::Failed,
+        CallOutcome::InvalidReply,
+        CallOutcome::TimedOut,
+        CallOutcome::Cancelled,
+        CallOutcome::CallerLost,
+        CallOutcome::ResponderLost,
+        CallOutcome::NoResponders,
+        CallOutcome::Overloaded,
+        CallOutcome::Refused,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            CallOutcome::Replied => "replied",
+            CallOutcome::Failed => "failed",
+            CallOutcome::InvalidReply => "invalid-reply",
+            CallOutcome::TimedOut => "timeout",
+            CallOutcome::Cancelled => "cancelled",
+            CallOutcome::CallerLost => "caller-lost",
+            CallOutcome::ResponderLost => "responder-lost",
+            CallOutcome::NoResponders => "no-responders",
+            CallOutcome::Overloaded => "overloaded",
+            CallOutcome::Refused => "refused",
+        }
+    }
+}
+
 /// What the broker counts since its start. Shared by all shards.
 #[derive(Debug)]
 pub struct Metrics {
@@ -95,6 +150,9 @@ pub struct Metrics {
     pub dropped: Counter,
     /// Messages whose time to live passed, for each group that had not settled them.
     pub expired: Counter,
+    /// Calls that wait for their reply.
+    pub calls_in_flight: Gauge,
+    calls: [Counter; CallOutcome::ALL.len()],
     /// Open client connections.
     pub connections: Gauge,
     /// Entries in each journal batch; its count is the number of batches.
@@ -115,6 +173,8 @@ impl Default for Metrics {
             redriven: Counter::default(),
             dropped: Counter::default(),
             expired: Counter::default(),
+            calls_in_flight: Gauge::default(),
+            calls: Default::default(),
             connections: Gauge::default(),
             journal_batch_entries: Histogram::new(&[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096]),
             journal_sync_us: Histogram::new(&[50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000]),
@@ -149,6 +209,11 @@ impl Metrics {
         Metrics::default()
     }
 
+    /// Counts a call that ended.
+    pub fn called(&self, outcome: CallOutcome) {
+        self.calls[outcome as usize].add(1);
+    }
+
     /// The Prometheus text of the counters and of `queues`.
     #[must_use]
     pub fn render(&self, queues: &[QueueStats]) -> String {
@@ -170,6 +235,12 @@ impl Metrics {
         page.queues("qwerq_queue_delayed", "Messages that are not due yet.", queues, |queue| queue.delayed);
         page.queues("qwerq_queue_backing_off", "Messages that wait for their next attempt.", queues, |queue| queue.backing_off);
         page.queues("qwerq_queue_in_flight", "Messages leased to consumers, by queue.", queues, |queue| queue.in_flight);
+
+        page.family("qwerq_calls_total", "counter", "Calls that ended, by how.");
+        for outcome in CallOutcome::ALL {
+            page.sample("qwerq_calls_total", &[("outcome", outcome.label())], self.calls[outcome as usize].get());
+        }
+        page.gauge("qwerq_calls_in_flight", "Calls that wait for their reply.", self.calls_in_flight.get());
 
         page.gauge("qwerq_connections", "Open client connections.", self.connections.get());
         let entries = &self.journal_batch_entries;

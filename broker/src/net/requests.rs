@@ -34,9 +34,21 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
         Opcode::Ack | Opcode::Nack | Opcode::Reject | Opcode::Release | Opcode::ExtendVisibility => {
             Command::Settle(asker, opcode, decode(opcode, payload)?)
         }
+        Opcode::Call => return shared.calls.call(session, frame.request_id, decode(opcode, payload)?),
+        Opcode::CallResponse => {
+            shared.calls.respond(session, frame.request_id, decode(opcode, payload)?);
+            return Ok(());
+        }
         Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
         Opcode::Fetch => Command::Fetch(asker, Box::new(decode_fetch(asker, payload)?)),
-        Opcode::Cancel => Command::Cancel(session, decode(opcode, payload)?),
+        Opcode::Cancel => {
+            let cancel: wire::Cancel = decode(opcode, payload)?;
+            // What is no call is a fetch; what is neither has its reply on the way.
+            if shared.calls.cancel(session, cancel) {
+                return Ok(());
+            }
+            Command::Cancel(session, cancel)
+        }
         Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
         Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),
         Opcode::QueueCreate => Command::QueueCreate(asker, Box::new(decode(opcode, payload)?)),

@@ -15,15 +15,18 @@ use super::{Fault, Shard};
 /// The group that consumes a queue when none is named.
 const DEFAULT_GROUP: &str = "default";
 
-const PREFETCH_DEFAULT: u32 = 32;
+pub(super) const PREFETCH_DEFAULT: u32 = 32;
 const PREFETCH_MAX: u32 = 65_536;
-const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
+pub(super) const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Longest visibility timeout: 12 hours.
 const VISIBILITY_TIMEOUT_MS_MAX: u64 = 12 * 60 * 60 * 1_000;
 
 impl Shard {
     pub(super) fn consume(&mut self, asker: Asker, consume: &wire::Consume) -> Result<(), Fault> {
+        if consume.role() == Role::Serve {
+            return self.serve_calls(asker, consume);
+        }
         match self.open_subscription(asker, consume)? {
             Ok(ack) => self.replies.push(reply::frame(asker, Opcode::ConsumeAck, &ack)),
             Err(error) => {
@@ -39,7 +42,7 @@ impl Shard {
             return Ok(Err(error));
         }
         let key = SubscriptionKey { session: asker.session, number: consume.subscription.into() };
-        if self.dispatch.has_subscription(key) {
+        if self.has_subscription(key) {
             return Ok(Err(reply::refusal(&qwerq_core::Rejection::SubscriptionExists { number: key.number })));
         }
         if consume.role() == Role::Tail {
@@ -117,12 +120,13 @@ impl Shard {
         let bounds =
             Bounds { messages: credit.prefetch.min(PREFETCH_MAX), bytes: or_default(credit.prefetch_bytes, PREFETCH_BYTES_DEFAULT) };
         // A subscription that has just ended may still get credit; that is nobody's mistake.
-        self.dispatch.credit(key, bounds);
+        let _ = self.dispatch.credit(key, bounds) || self.calls.credit(key, bounds);
     }
 
     pub(super) fn unsubscribe(&mut self, asker: Asker, unsubscribe: &wire::Unsubscribe) {
         let key = SubscriptionKey { session: asker.session, number: unsubscribe.subscription.into() };
-        self.replies.push(if self.dispatch.unsubscribe(key, unsubscribe.keep_leases) {
+        let keep = unsubscribe.keep_leases;
+        self.replies.push(if self.dispatch.unsubscribe(key, keep) || self.calls.unsubscribe(key, keep) {
             let ended = wire::SubscriptionEnded { subscription: unsubscribe.subscription, reason: None };
             reply::frame(asker, Opcode::SubscriptionEnded, &ended)
         } else {
@@ -260,7 +264,7 @@ impl Shard {
 }
 
 /// The number that the client gave a subscription.
-pub(super) fn wire_number(key: SubscriptionKey) -> u32 {
+pub(crate) fn wire_number(key: SubscriptionKey) -> u32 {
     u32::try_from(key.number).expect("clients number with 32 bits, and pulls are answered otherwise")
 }
 

@@ -22,6 +22,7 @@ mod read;
 mod redrive;
 mod reply;
 mod schemas;
+mod serve;
 mod start;
 
 use std::collections::VecDeque;
@@ -35,6 +36,7 @@ use qwerq_core::{Applied, Body, Dispatch, Pending, Proposal, SessionId, Space, S
 use qwerq_proto::wire;
 use rustc_hash::FxHashMap;
 
+use crate::calls::Calls;
 use crate::config::{Config, Durability};
 use crate::http::Metrics;
 use crate::policies::Policies;
@@ -44,12 +46,14 @@ use crate::store::{Location, Store};
 use checkpoint::Checkpoints;
 use clock::Clock;
 pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
+pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
 use fetch::Fetches;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
+pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use start::StartError;
 
@@ -76,6 +80,7 @@ pub struct Shard {
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
     policies: Arc<Policies>,
+    calls: Arc<Calls>,
     store: Arc<Store>,
     commands: Receiver<Command>,
     /// For the shard's own helpers to report with.

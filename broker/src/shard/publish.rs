@@ -282,7 +282,7 @@ fn times(options: &QueueOptions, item: &PublishItem, now: Millis) -> (Millis, Mi
     (if due > now { due } else { 0 }, expires_at)
 }
 
-fn contract_required(queue: &str) -> wire::Error {
+pub(crate) fn contract_required(queue: &str) -> wire::Error {
     let text =
         format!("queue `{queue}` has no contract and the mode is strict; register one: qwer-q schema register -q {queue} -p FILE -m TYPE");
     ErrorCode::ContractRequired.with(text).detail("queue", queue)
@@ -307,7 +307,7 @@ fn new_message(item: &PublishItem, size: u64) -> NewMessage<'_> {
 
 /// What is wrong with an item whatever its queue holds.
 fn check_item(item: &PublishItem) -> Result<(), wire::Error> {
-    check_headers(item)?;
+    check_headers(&item.headers)?;
     for (what, key) in [("ordering_key", &item.ordering_key), ("idempotency_key", &item.idempotency_key)] {
         if key.len() > KEY_BYTES_MAX {
             return Err(ErrorCode::InvalidArgument.with(format!("{what} has {} bytes, at most {KEY_BYTES_MAX} are allowed", key.len())));
@@ -326,15 +326,16 @@ fn check_id(id: &Bytes) -> Result<(), wire::Error> {
     Err(ErrorCode::InvalidArgument.with(format!("a message id has {MESSAGE_ID_BYTES} bytes, this one {}", id.len())))
 }
 
-fn check_headers(item: &PublishItem) -> Result<(), wire::Error> {
-    if item.headers.is_empty() {
+/// What is wrong with the headers of a message, a request or a reply.
+pub(crate) fn check_headers(headers: &[wire::Header]) -> Result<(), wire::Error> {
+    if headers.is_empty() {
         return Ok(());
     }
-    if item.headers.len() > HEADERS_MAX {
-        return Err(ErrorCode::InvalidHeader.with(format!("{} headers, at most {HEADERS_MAX} are allowed", item.headers.len())));
+    if headers.len() > HEADERS_MAX {
+        return Err(ErrorCode::InvalidHeader.with(format!("{} headers, at most {HEADERS_MAX} are allowed", headers.len())));
     }
     let mut bytes = 0;
-    for header in &item.headers {
+    for header in headers {
         bytes += header.name.len() + header.value.len();
         if header.name.is_empty() {
             return Err(ErrorCode::InvalidHeader.with("a header has no name"));
