@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use crate::dispatch::isolation::{Isolation, is_suspect};
 use crate::dispatch::subscription::Subscription;
 use crate::group::Group;
 use crate::ids::{Seq, SubscriptionKey};
@@ -15,6 +16,9 @@ pub(crate) struct GroupRun {
     cursor: Seq,
     /// Messages below the cursor that wait for a consumer.
     pub(crate) ready: BTreeSet<Seq>,
+    /// The same, put aside since they must be delivered alone.
+    pub(crate) suspects: BTreeSet<Seq>,
+    pub(crate) isolation: Option<Isolation>,
     /// Leased messages and their lease's counter.
     pub(crate) leased: FxHashMap<Seq, u64>,
     pub(crate) backing_off: u64,
@@ -55,25 +59,70 @@ impl GroupRun {
         self.offers.first().map(|(_, key)| *key)
     }
 
+    /// The consumer with credit that has no leases.
+    pub(crate) fn idle(&self) -> Option<SubscriptionKey> {
+        self.offers.first().filter(|(in_flight, _)| *in_flight == 0).map(|(_, key)| *key)
+    }
+
+    pub(crate) fn is_offered(&self, key: SubscriptionKey, subscription: &Subscription) -> bool {
+        self.offers.contains(&(subscription.in_flight, key))
+    }
+
+    /// Whether a suspect waits, or somebody for one, and none is leased.
+    pub(crate) fn may_isolate(&self) -> bool {
+        match self.isolation {
+            None => !self.suspects.is_empty(),
+            Some(Isolation::Reserved { .. }) => true,
+            Some(Isolation::Running { .. }) => false,
+        }
+    }
+
+    /// Takes out what is settled at the head of the suspects.
+    pub(crate) fn forget_settled_suspects(&mut self, group: &Group) {
+        while self.suspects.first().is_some_and(|seq| group.is_settled(*seq)) {
+            self.suspects.pop_first();
+        }
+    }
+
+    /// New options may decide otherwise about who is a suspect.
+    pub(crate) fn review_suspects(&mut self) {
+        self.ready.append(&mut self.suspects);
+    }
+
+    /// Takes out what is settled at the head of the ready ones, and puts suspects aside, so that the first one may go to anybody.
+    pub(crate) fn sift_ready(&mut self, queue: &Queue, group: &Group) {
+        while let Some(&seq) = self.ready.first() {
+            if group.is_settled(seq) {
+                self.ready.pop_first();
+            } else if is_suspect(queue, group, seq) {
+                self.ready.pop_first();
+                self.suspects.insert(seq);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A lease has ended; says whether it was the isolated suspect's.
+    pub(crate) fn end_isolation(&mut self, counter: u64) -> bool {
+        let ended = self.isolation == Some(Isolation::Running { counter });
+        if ended {
+            self.isolation = None;
+        }
+        ended
+    }
+
     /// The next message to deliver: ready and fresh ones alternate, so that neither starves the other.
     pub(crate) fn pick(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
+        self.sift_ready(queue, group);
         let picked = if self.redelivered_last {
-            self.pick_fresh(queue, group).map(|seq| (seq, false)).or_else(|| self.pick_ready(group).map(|seq| (seq, true)))
+            self.pick_fresh(queue, group).map(|seq| (seq, false)).or_else(|| self.ready.pop_first().map(|seq| (seq, true)))
         } else {
-            self.pick_ready(group).map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group).map(|seq| (seq, false)))
+            self.ready.pop_first().map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group).map(|seq| (seq, false)))
         };
         let (seq, again) = picked?;
         self.redelivered_last = again;
         Some(seq)
-    }
-
-    fn pick_ready(&mut self, group: &Group) -> Option<Seq> {
-        while let Some(seq) = self.ready.pop_first() {
-            if !group.is_settled(seq) {
-                return Some(seq);
-            }
-        }
-        None
     }
 
     fn pick_fresh(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
@@ -134,6 +183,7 @@ impl GroupRun {
     pub(crate) fn forget_below(&mut self, to: Seq, group: &Group) {
         self.cursor = self.cursor.max(to);
         self.ready = self.ready.split_off(&to);
+        self.suspects = self.suspects.split_off(&to);
         for run in self.keys.values_mut() {
             run.waiting.retain(|seq| !group.is_settled(*seq));
         }
