@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
-use qwerq_core::entry::{AttemptEnded, PUBLISH_KIND, PublishWriter, Settle};
+use qwerq_core::entry::{AttemptEnded, ItemHead, ItemWriter, PUBLISH_KIND, Settle};
 use qwerq_core::options::{Mode, OnFailure};
 use qwerq_core::stored::key_hash;
 use qwerq_core::{
@@ -319,7 +319,7 @@ impl Scenario {
             }
             ["nack", lease, delay @ ..] => {
                 let delay = delay.first().map(|delay| millis(delay));
-                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay).map(Some));
+                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay, "").map(Some));
             }
             ["release", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.release(session, id).map(|()| None)),
             ["extend", lease, by] => {
@@ -346,7 +346,7 @@ impl Scenario {
     fn publish(&mut self, items: &[&str]) {
         let mut payload = Vec::new();
         let mut pending = Pending::default();
-        let mut writer = PublishWriter::begin(&mut payload, self.now, QUEUE, items.len());
+        let mut writer = ItemWriter::begin_publish(&mut payload, self.now, QUEUE, items.len());
         for item in items {
             let (item, idempotency_key) = item.split_once('!').unwrap_or((item, ""));
             let (name, ordering_key) = item.split_once('/').unwrap_or((item, ""));
@@ -357,7 +357,8 @@ impl Scenario {
                 Ok(Admission::New) => {
                     pending.add(QUEUE, &message, id);
                     let dedup = (!idempotency_key.is_empty()).then(|| (idempotency_key.to_owned(), id));
-                    writer.item(&mut payload, 10, key_hash(ordering_key), dedup, |out| out.extend_from_slice(name.as_bytes()));
+                    let head = ItemHead { size: 10, key: key_hash(ordering_key), due: 0, expires_at: 0, dedup };
+                    writer.item(&mut payload, head, |out| out.extend_from_slice(name.as_bytes()));
                     self.names.push(name.to_owned());
                 }
                 Ok(Admission::Duplicate { id, .. } | Admission::DuplicateOfPending { id }) => {
@@ -481,10 +482,11 @@ impl Scenario {
 
     fn propose(&mut self, proposal: Proposal) {
         self.commit(match proposal {
-            Proposal::Settle { group, seq } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
+            Proposal::Settle { group, seq, .. } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
             Proposal::AttemptEnded { group, ended } => {
                 Body::AttemptEnded(AttemptEnded { queue: group.queue, group: group.group, ended: vec![ended] })
             }
+            other => panic!("no scenario leads to {other:?}"),
         });
     }
 

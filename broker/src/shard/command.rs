@@ -124,7 +124,7 @@ pub enum Command {
     Credit(SessionId, wire::Credit),
     /// UNSUBSCRIBE.
     Unsubscribe(Asker, wire::Unsubscribe),
-    /// ACK, NACK, RELEASE or EXTEND_VISIBILITY.
+    /// ACK, NACK, REJECT, RELEASE or EXTEND_VISIBILITY.
     Settle(Asker, Opcode, wire::Settle),
     /// QUEUE_CREATE.
     QueueCreate(Asker, Box<wire::QueueCreate>),
@@ -150,6 +150,16 @@ pub enum Command {
     SchemaList(Asker, wire::SchemaList),
     /// PEEK.
     Peek(Asker, wire::Peek),
+    /// SEEK.
+    Seek(Asker, wire::GroupRequest),
+    /// COMMIT_OFFSET.
+    CommitOffset(Asker, wire::CommitOffset),
+    /// DEAD_LETTERS.
+    DeadLetters(Asker, wire::DeadLetters),
+    /// REDRIVE.
+    Redrive(Asker, wire::Redrive),
+    /// DEAD_LETTERS_PURGE.
+    DeadLettersPurge(Asker, wire::DeadLetters),
     /// The metrics page wants to know the queues.
     Stats(oneshot::Sender<Stats>),
     /// A spare segment was written.
@@ -182,7 +192,12 @@ impl Command {
             | Command::GroupDelete(asker, _)
             | Command::SchemaGet(asker, _)
             | Command::SchemaList(asker, _)
-            | Command::Peek(asker, _) => Some(*asker),
+            | Command::Peek(asker, _)
+            | Command::Seek(asker, _)
+            | Command::CommitOffset(asker, _)
+            | Command::DeadLetters(asker, _)
+            | Command::Redrive(asker, _)
+            | Command::DeadLettersPurge(asker, _) => Some(*asker),
             Command::Opened { .. }
             | Command::Closed { .. }
             | Command::Heartbeat(_)

@@ -15,15 +15,18 @@ use super::{Fault, Shard};
 /// The group that consumes a queue when none is named.
 const DEFAULT_GROUP: &str = "default";
 
-const PREFETCH_DEFAULT: u32 = 32;
+pub(super) const PREFETCH_DEFAULT: u32 = 32;
 const PREFETCH_MAX: u32 = 65_536;
-const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
+pub(super) const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Longest visibility timeout: 12 hours.
 const VISIBILITY_TIMEOUT_MS_MAX: u64 = 12 * 60 * 60 * 1_000;
 
 impl Shard {
     pub(super) fn consume(&mut self, asker: Asker, consume: &wire::Consume) -> Result<(), Fault> {
+        if consume.role() == Role::Serve {
+            return self.serve_calls(asker, consume);
+        }
         match self.open_subscription(asker, consume)? {
             Ok(ack) => self.replies.push(reply::frame(asker, Opcode::ConsumeAck, &ack)),
             Err(error) => {
@@ -39,7 +42,7 @@ impl Shard {
             return Ok(Err(error));
         }
         let key = SubscriptionKey { session: asker.session, number: consume.subscription.into() };
-        if self.dispatch.has_subscription(key) {
+        if self.has_subscription(key) {
             return Ok(Err(reply::refusal(&qwerq_core::Rejection::SubscriptionExists { number: key.number })));
         }
         if consume.role() == Role::Tail {
@@ -117,12 +120,13 @@ impl Shard {
         let bounds =
             Bounds { messages: credit.prefetch.min(PREFETCH_MAX), bytes: or_default(credit.prefetch_bytes, PREFETCH_BYTES_DEFAULT) };
         // A subscription that has just ended may still get credit; that is nobody's mistake.
-        self.dispatch.credit(key, bounds);
+        let _ = self.dispatch.credit(key, bounds) || self.calls.credit(key, bounds);
     }
 
     pub(super) fn unsubscribe(&mut self, asker: Asker, unsubscribe: &wire::Unsubscribe) {
         let key = SubscriptionKey { session: asker.session, number: unsubscribe.subscription.into() };
-        self.replies.push(if self.dispatch.unsubscribe(key, unsubscribe.keep_leases) {
+        let keep = unsubscribe.keep_leases;
+        self.replies.push(if self.dispatch.unsubscribe(key, keep) || self.calls.unsubscribe(key, keep) {
             let ended = wire::SubscriptionEnded { subscription: unsubscribe.subscription, reason: None };
             reply::frame(asker, Opcode::SubscriptionEnded, &ended)
         } else {
@@ -139,7 +143,8 @@ impl Shard {
             let outcome = reply::lease_id(bytes).and_then(|id| {
                 let outcome = match opcode {
                     Opcode::Ack => self.dispatch.ack(asker.session, id).map(Some),
-                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms).map(Some),
+                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms, &settle.reason).map(Some),
+                    Opcode::Reject => self.dispatch.reject(&self.state, now, asker.session, id, &settle.reason).map(Some),
                     Opcode::Release => self.dispatch.release(asker.session, id).map(|()| None),
                     _ => {
                         let length = settle.visibility_timeout_ms.min(VISIBILITY_TIMEOUT_MS_MAX);
@@ -152,7 +157,7 @@ impl Shard {
                 Ok(proposal) => {
                     settled += 1;
                     if let Some(proposal) = proposal {
-                        self.log.propose(proposal);
+                        self.propose(now, proposal);
                     }
                 }
                 Err(error) => {
@@ -187,15 +192,58 @@ impl Shard {
     }
 
     pub(super) fn group_delete(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
-        let outcome = self.queue_of(&request.queue).and_then(|queue| {
-            let group = queue
-                .group(&request.group)
-                .ok_or_else(|| ErrorCode::GroupNotFound.with(format!("queue `{}` has no group `{}`", queue.name, request.group)))?;
-            Ok(qwerq_core::Body::GroupDeleted { queue: queue.id, group: group.id })
-        });
+        let outcome = self.group_of(&request.queue, &request.group);
+        let outcome = outcome.map(|(queue, group)| qwerq_core::Body::GroupDeleted { queue: queue.id, group });
         self.commit_and_answer(asker, outcome)?;
         self.end_subscriptions();
         Ok(())
+    }
+
+    /// SEEK: a group begins anew somewhere else.
+    pub(super) fn seek(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
+        // What was published and settled before comes first.
+        self.commit()?;
+        let outcome = self.group_of(&request.queue, &request.group).and_then(|(queue, group)| {
+            let Some(at) = request.start_at.as_ref().filter(|start| start.at.is_some()) else {
+                return Err(ErrorCode::InvalidArgument.with("say where the group goes: beginning, end, an offset or a time"));
+            };
+            Ok(qwerq_core::Body::Sought { queue: queue.id, group, to: start_of(queue, Some(at)) })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// COMMIT_OFFSET: a group of a stream is done with everything up to an offset.
+    pub(super) fn commit_offset(&mut self, asker: Asker, commit: &wire::CommitOffset) -> Result<(), Fault> {
+        self.commit()?;
+        let outcome = self.group_of(&commit.queue, &commit.group).and_then(|(queue, group)| {
+            if queue.options.mode != Mode::Stream {
+                return Err(ErrorCode::WrongMode.with(format!(
+                    "`{}` is a queue; offsets are committed on streams, on a queue each message is acknowledged",
+                    queue.name
+                )));
+            }
+            if commit.offset >= queue.next_seq() {
+                return Err(ErrorCode::InvalidArgument.with(format!(
+                    "offset {} is beyond the end of `{}`, which is {}",
+                    commit.offset,
+                    queue.name,
+                    queue.next_seq()
+                )));
+            }
+            Ok(qwerq_core::Body::SettledThrough { queue: queue.id, group, through: commit.offset })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// A queue and one of its groups by name, or the error that the asker gets.
+    pub(super) fn group_of(&self, queue: &str, group: &str) -> Result<(&Queue, qwerq_core::GroupId), wire::Error> {
+        let queue = self.queue_of(queue)?;
+        let found = queue.group(group).ok_or_else(|| {
+            ErrorCode::GroupNotFound
+                .with(format!("queue `{0}` has no group `{group}`; see `qwer-q group list -q {0}`", queue.name))
+                .detail("queue", &queue.name)
+        })?;
+        Ok((queue, found.id))
     }
 
     /// Tells consumers, waiting fetches and readers whose group or queue is gone.
@@ -216,7 +264,7 @@ impl Shard {
 }
 
 /// The number that the client gave a subscription.
-pub(super) fn wire_number(key: SubscriptionKey) -> u32 {
+pub(crate) fn wire_number(key: SubscriptionKey) -> u32 {
     u32::try_from(key.number).expect("clients number with 32 bits, and pulls are answered otherwise")
 }
 

@@ -138,13 +138,17 @@ fn begin_frame(frame: &mut Vec<u8>, key: SubscriptionKey) {
 
 /// Appends one `Delivered` as the given field of its frame's message: the delivery's own fields, then the stored message.
 pub(super) fn put_delivered(frame: &mut Vec<u8>, field: u8, delivery: &Delivery, stored: &[u8]) {
-    let own =
-        2 + LEASE_ID_BYTES + 1 + varint_len(delivery.seq) + 1 + varint_len(u64::from(delivery.attempt)) + 1 + varint_len(delivery.lease_ms);
+    let skipped_len = if delivery.skipped == 0 { 0 } else { 1 + varint_len(delivery.skipped) };
+    let attempt_len = varint_len(u64::from(delivery.attempt));
+    let own = 2 + LEASE_ID_BYTES + 1 + varint_len(delivery.seq) + 1 + attempt_len + skipped_len + 1 + varint_len(delivery.lease_ms);
     frame.push(field << 3 | 2);
     varint(frame, (own + stored.len()) as u64);
     field_bytes(frame, 1, &delivery.lease_id.to_bytes());
     field_varint(frame, 2, delivery.seq);
     field_varint(frame, 3, u64::from(delivery.attempt));
+    if delivery.skipped != 0 {
+        field_varint(frame, 4, delivery.skipped);
+    }
     field_varint(frame, 5, delivery.lease_ms);
     frame.extend_from_slice(stored);
 }
@@ -175,7 +179,7 @@ mod tests {
     fn a_delivery_written_by_hand_is_what_prost_reads() {
         let key = SubscriptionKey { session: SessionId(1), number: 300 };
         let lease_id = LeaseId { epoch: 1, counter: 2, secret: 3 };
-        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, lease_ms: 30_000 };
+        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000 };
         let content = Content {
             id: MessageId([9; 16]),
             published_at: 1_700_000_000_000,
@@ -195,7 +199,7 @@ mod tests {
             lease_id: lease_id.to_bytes().to_vec().into(),
             seq: 0,
             attempt: 2,
-            skipped: 0,
+            skipped: 12,
             lease_ms: 30_000,
             id: vec![9; 16].into(),
             published_at_ms: 1_700_000_000_000,

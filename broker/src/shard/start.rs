@@ -8,6 +8,7 @@ use std::time::Instant;
 use qwerq_core::{Body, Dispatch, Entry, Pending, State};
 use rustc_hash::FxHashMap;
 
+use crate::calls::Calls;
 use crate::config::{Config, Durability};
 use crate::files::DiskFiles;
 use crate::http::Metrics;
@@ -50,6 +51,7 @@ impl Shard {
         metrics: Arc<Metrics>,
         registry: Arc<Registry>,
         policies: Arc<Policies>,
+        calls: Arc<Calls>,
         (back, commands): (Sender<Command>, Receiver<Command>),
     ) -> Result<Shard, StartError> {
         let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
@@ -87,6 +89,7 @@ impl Shard {
             metrics,
             registry,
             policies,
+            calls,
             store,
             commands,
             back,
@@ -104,6 +107,7 @@ impl Shard {
             scratch: Vec::new(),
             held: VecDeque::new(),
             storage_full: false,
+            more_due: false,
             last_sync: Instant::now(),
             syncing: false,
             stopping: false,

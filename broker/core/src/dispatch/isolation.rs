@@ -32,14 +32,14 @@ pub(crate) enum Isolation {
 /// Whether the next delivery must be alone: it is the last one before failure handling, and one before it took its consumer along.
 pub(crate) fn is_suspect(queue: &Queue, group: &Group, seq: Seq) -> bool {
     !group.attempts().is_empty()
-        && queue.options.on_failure != OnFailure::RetryForever
+        && queue.on_failure() != OnFailure::RetryForever
         && group.attempts().get(&seq).is_some_and(|attempt| attempt.suspect && attempt.ended + 1 >= queue.options.max_deliveries)
 }
 
 impl Dispatch {
     /// Delivers a suspect, if one waits and a consumer is free for it.
     pub(super) fn deliver_isolated(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
-        if !self.has_suspects(state, key) {
+        if !self.has_suspects(state, now, key) {
             return None;
         }
         let to = self.consumer_for_suspect(now, key)?;
@@ -48,18 +48,18 @@ impl Dispatch {
 
     /// Delivers a suspect to a consumer without leases, whether or not another one is reserved.
     pub(super) fn isolate_to(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey) -> Option<Delivery> {
-        self.has_suspects(state, key).then(|| self.isolate(state, now, key, to))
+        self.has_suspects(state, now, key).then(|| self.isolate(state, now, key, to))
     }
 
     /// Whether the next suspect may go. Nobody stays reserved for suspects that are no more.
-    fn has_suspects(&mut self, state: &State, key: GroupKey) -> bool {
+    fn has_suspects(&mut self, state: &State, now: Millis, key: GroupKey) -> bool {
         let (Some(run), Some(queue)) = (self.groups.get_mut(&key), state.queue(key.queue)) else { return false };
         let Some(group) = queue.groups().get(&key.group) else { return false };
-        run.sift_ready(queue, group);
+        run.sift_ready(queue, group, now);
         if !run.may_isolate() {
             return false;
         }
-        run.forget_settled_suspects(group);
+        run.forget_spent_suspects(queue, group, now);
         let found = !run.suspects.is_empty();
         if !found {
             self.unreserve(key);
@@ -101,7 +101,7 @@ impl Dispatch {
     }
 
     /// Offers a reserved consumer again.
-    fn unreserve(&mut self, key: GroupKey) {
+    pub(super) fn unreserve(&mut self, key: GroupKey) {
         let Some(run) = self.groups.get_mut(&key) else { return };
         let Some(Isolation::Reserved { consumer, until }) = run.isolation else { return };
         run.isolation = None;
