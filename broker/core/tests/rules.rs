@@ -8,7 +8,7 @@
 //! | `lease 30s` | a consumer comes, on its own connection, and takes all it can get; `lease 30s x2`: two at most; `lease 30s h`: of group h |
 //! | `pull 30s x2` | the same, but what it takes is one answer; `pull 30s x2 detached`: and its leases outlive it |
 //! | `wait 30s x2`, `answer` | a pull for which nothing was there waits; the newest one is closed |
-//! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; it gets credit again |
+//! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; whoever is newest gets credit |
 //! | `ack a`, `nack a`, `nack a 5s`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first |
 //! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
 //! | `+31s` | the clock moves, and dispatch is told |
@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
-use qwerq_core::entry::{AttemptEnded, PUBLISH_KIND, PublishWriter, Settle};
+use qwerq_core::entry::{AttemptEnded, ItemHead, ItemWriter, PUBLISH_KIND, Settle};
 use qwerq_core::options::{Mode, OnFailure};
 use qwerq_core::stored::key_hash;
 use qwerq_core::{
@@ -183,6 +183,70 @@ fn a_reader_ends_with_its_queue_and_not_with_a_group() {
     check("tail x9; delete g; publish a; delete", "read a; reader ended");
 }
 
+/// A queue on which the second delivery is the last one.
+fn two_deliveries() -> QueueOptions {
+    QueueOptions { max_deliveries: 2, on_failure: OnFailure::Drop, ..QueueOptions::default() }
+}
+
+#[test]
+fn the_last_attempt_of_a_suspect_is_delivered_alone() {
+    let seen = "deliver a #1; deliver b #1; deliver c #1; deliver a #2; deliver b #1; deliver c #1";
+    check_with(two_deliveries(), "publish a b c; lease 30s; drop; lease 60s; ack a", seen);
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; crash; +0s; lease 60s", "deliver a #1; deliver a #2");
+}
+
+#[test]
+fn a_message_is_no_suspect_by_a_nack_nor_before_its_last_attempt_nor_when_it_is_retried_for_ever() {
+    check_with(two_deliveries(), "publish a b; lease 60s; nack a 0s", "deliver a #1; deliver b #1; deliver a #2");
+    check("publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+    let forever = QueueOptions { max_deliveries: 2, on_failure: OnFailure::RetryForever, ..QueueOptions::default() };
+    check_with(forever, "publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+}
+
+#[test]
+fn a_consumer_is_kept_for_a_suspect_until_it_is_idle() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c";
+    let seen = "deliver a #1; deliver b #1";
+    check_with(two_deliveries(), steps, seen);
+    check_with(two_deliveries(), &format!("{steps}; ack b"), &format!("{seen}; deliver a #2"));
+    check_with(two_deliveries(), &format!("{steps}; ack b; ack a"), &format!("{seen}; deliver a #2; deliver c #1"));
+    // An idle one that comes meanwhile takes it, and the other one goes on.
+    check_with(two_deliveries(), &format!("{steps}; lease 60s"), &format!("{seen}; deliver a #2; deliver c #1"));
+}
+
+#[test]
+fn a_suspect_waits_for_an_idle_consumer_one_visibility_timeout_at_most() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; extend b 900s; publish c; +89s; +1s; ack a; depth";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1; depth 2");
+}
+
+#[test]
+fn one_suspect_at_a_time_is_alone_while_others_consume() {
+    let seen = "deliver a #1; deliver b #1; deliver a #2; deliver c #1; deliver d #1; deliver b #2";
+    check_with(two_deliveries(), "publish a b c d; lease 30s x2; +30s; lease 60s; lease 60s; ack a", seen);
+}
+
+#[test]
+fn a_consumer_that_goes_or_pauses_is_kept_for_no_suspect() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; close; lease 60s; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver b #1; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; credit x0; ack b; credit x9; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; purge; publish d";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver d #1");
+}
+
+#[test]
+fn a_pull_that_gets_a_suspect_gets_only_it() {
+    let seen = "deliver a #1; deliver a #2; deliver b #1";
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; pull 9s x9; pull 9s x9", seen);
+    check_with(
+        two_deliveries(),
+        "publish a b; lease 30s x1; wait 9s x9; drop; +30s; wait 9s x9",
+        "deliver a #1; deliver b #1; deliver a #2",
+    );
+}
+
 fn check(steps: &str, seen: &str) {
     check_with(QueueOptions::default(), steps, seen);
 }
@@ -211,7 +275,7 @@ struct Scenario {
     sessions: u64,
     names: Vec<String>,
     leases: Vec<(Seq, SessionId, LeaseId)>,
-    /// The newest pull or reader.
+    /// The newest consumer, pull or reader.
     newest: SubscriptionKey,
     seen: Vec<String>,
 }
@@ -240,7 +304,7 @@ impl Scenario {
             ["answer"] => assert!(self.dispatch.close_pull(self.newest), "the newest pull waits"),
             ["tail", credit] => self.read(self.state.queue(QUEUE).expect("created first").next_seq(), credit),
             ["read", from, credit] => self.read(from.parse().expect("a position"), credit),
-            ["credit", credit] => assert!(self.dispatch.credit(self.newest, most(credit)), "the newest reader is open"),
+            ["credit", credit] => assert!(self.dispatch.credit(self.newest, most(credit)), "the newest one is open"),
             ["delete"] => self.commit(Body::QueueDeleted { queue: QUEUE }),
             ["ack", lease, "by", session] => {
                 let (_, id) = self.lease(lease);
@@ -255,7 +319,7 @@ impl Scenario {
             }
             ["nack", lease, delay @ ..] => {
                 let delay = delay.first().map(|delay| millis(delay));
-                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay).map(Some));
+                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay, "").map(Some));
             }
             ["release", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.release(session, id).map(|()| None)),
             ["extend", lease, by] => {
@@ -282,7 +346,7 @@ impl Scenario {
     fn publish(&mut self, items: &[&str]) {
         let mut payload = Vec::new();
         let mut pending = Pending::default();
-        let mut writer = PublishWriter::begin(&mut payload, self.now, QUEUE, items.len());
+        let mut writer = ItemWriter::begin_publish(&mut payload, self.now, QUEUE, items.len());
         for item in items {
             let (item, idempotency_key) = item.split_once('!').unwrap_or((item, ""));
             let (name, ordering_key) = item.split_once('/').unwrap_or((item, ""));
@@ -293,7 +357,8 @@ impl Scenario {
                 Ok(Admission::New) => {
                     pending.add(QUEUE, &message, id);
                     let dedup = (!idempotency_key.is_empty()).then(|| (idempotency_key.to_owned(), id));
-                    writer.item(&mut payload, 10, key_hash(ordering_key), dedup, |out| out.extend_from_slice(name.as_bytes()));
+                    let head = ItemHead { size: 10, key: key_hash(ordering_key), due: 0, expires_at: 0, dedup };
+                    writer.item(&mut payload, head, |out| out.extend_from_slice(name.as_bytes()));
                     self.names.push(name.to_owned());
                 }
                 Ok(Admission::Duplicate { id, .. } | Admission::DuplicateOfPending { id }) => {
@@ -321,6 +386,7 @@ impl Scenario {
             self.commit(self.state.create_group(QUEUE, group, 0));
         }
         let key = SubscriptionKey { session: self.new_session(), number: 1 };
+        self.newest = key;
         let bounds = Bounds { messages, bytes: u64::MAX };
         let subscribe = Subscribe { group: self.group(group), bounds, concurrency: 1, visibility_timeout_ms };
         self.dispatch.subscribe(key, &subscribe).expect("the first of its connection");
@@ -416,10 +482,11 @@ impl Scenario {
 
     fn propose(&mut self, proposal: Proposal) {
         self.commit(match proposal {
-            Proposal::Settle { group, seq } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
+            Proposal::Settle { group, seq, .. } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
             Proposal::AttemptEnded { group, ended } => {
                 Body::AttemptEnded(AttemptEnded { queue: group.queue, group: group.group, ended: vec![ended] })
             }
+            other => panic!("no scenario leads to {other:?}"),
         });
     }
 

@@ -2,12 +2,13 @@
 //!
 //! It checks a lease, then proposes lease-free changes ([`Proposal`]); the lease is held as *settling* until [`Dispatch::applied`] says
 //! that the change is durable. A restart or failover ends all leases without counting an attempt. It never sees a socket: a delivery
-//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`; `pull.rs` and `reader.rs` are the two
-//! other ways to get messages.
+//! names a subscription, and the shell knows whose it is. Read on in `lease.rs`, `group_run.rs` and `isolation.rs`; `pull.rs` and
+//! `reader.rs` are the two other ways to get messages.
 
 mod expiry;
 mod failure;
 mod group_run;
+mod isolation;
 mod lease;
 mod pull;
 mod reader;
@@ -149,6 +150,8 @@ pub struct Dispatch {
     deadlines: BTreeSet<(Millis, u64)>,
     /// Retries that are not due yet.
     retries: BTreeSet<(Millis, GroupKey, Seq)>,
+    /// When suspects go out although their consumer is not idle.
+    isolations: BTreeSet<(Millis, GroupKey)>,
     /// Groups that may have something to deliver.
     runnable: VecDeque<GroupKey>,
     /// Subscriptions with an expired lease, which get nothing until their connection shows a sign of life.
@@ -173,6 +176,7 @@ impl Dispatch {
             leases: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             retries: BTreeSet::new(),
+            isolations: BTreeSet::new(),
             runnable: VecDeque::new(),
             silent: BTreeSet::new(),
             ended: Vec::new(),
@@ -239,6 +243,9 @@ impl Dispatch {
         run.withdraw(key, subscription);
         subscription.bounds = bounds;
         run.offer(key, subscription);
+        if !subscription.is_able_when_idle() {
+            self.unreserve_consumer(key);
+        }
         self.make_runnable(group);
         true
     }
@@ -259,6 +266,7 @@ impl Dispatch {
     }
 
     fn close(&mut self, key: SubscriptionKey) -> Option<Subscription> {
+        self.unreserve_consumer(key);
         let subscription = self.subscriptions.remove(&key)?;
         self.silent.remove(&key);
         if let Some(run) = self.groups.get_mut(&subscription.group) {
@@ -332,6 +340,9 @@ impl Dispatch {
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
         loop {
+            if let Some(delivery) = self.deliver_isolated(state, now, key) {
+                return Some(delivery);
+            }
             let to = self.groups.get(&key)?.least_loaded()?;
             let delivery = self.deliver_to(state, now, key, to);
             // What did not fit a pull, which has left the offers then, goes to somebody else.
@@ -346,14 +357,24 @@ impl Dispatch {
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
         let seq = run.pick(queue, group, now)?;
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         if !subscription.has_room(bytes) {
             run.ready.insert(seq);
             run.withdraw(to, subscription);
             subscription.pull.as_mut().expect("only a pull has no room").full = true;
             return None;
         }
+        Some(self.lease(state, now, key, to, seq))
+    }
+
+    /// Leases a message that was picked.
+    fn lease(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey, seq: Seq) -> Delivery {
+        let queue = state.queue(key.queue).expect("what is leased is in a queue");
+        let group = &queue.groups()[&key.group];
+        let run = self.groups.get_mut(&key).expect("and was picked by a group");
+        let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
@@ -378,7 +399,7 @@ impl Dispatch {
                 settling: false,
             },
         );
-        Some(Delivery {
+        Delivery {
             subscription: to,
             lease_id: LeaseId::new(self.epoch, counter, self.secret),
             queue: key.queue,
@@ -386,7 +407,7 @@ impl Dispatch {
             attempt,
             skipped,
             lease_ms: subscription.visibility_timeout_ms,
-        })
+        }
     }
 
     /// Checks a lease and holds it as settling; the group is done with its message once the proposal is durable.
@@ -467,13 +488,18 @@ impl Dispatch {
         self.deadlines.remove(&(lease.deadline, counter));
         if let Some(run) = self.groups.get_mut(&lease.group) {
             run.leased.remove(&lease.seq);
+            let was_alone = run.end_isolation(counter);
             let subscription = self.subscriptions.get_mut(&lease.subscription);
             if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 run.withdraw(lease.subscription, subscription);
+                subscription.reserved &= !was_alone;
                 subscription.free(counter, lease.bytes);
                 run.offer(lease.subscription, subscription);
             } else {
                 self.free_of_closed(lease.subscription, counter, lease.bytes);
+            }
+            if was_alone {
+                self.make_runnable(lease.group);
             }
         }
         Some(lease)
@@ -498,6 +524,7 @@ impl Dispatch {
                 self.make_runnable(key);
             }
         }
+        self.end_waits_for_idle(now);
         let mut proposals = Vec::new();
         while let Some(&(_, counter)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             let key = self.leases[&counter].subscription;
@@ -509,6 +536,7 @@ impl Dispatch {
                 run.withdraw(key, subscription);
                 subscription.silent = true;
                 self.silent.insert(key);
+                self.unreserve_consumer(key);
             }
         }
         self.expire(state, now, &mut proposals);
@@ -521,7 +549,9 @@ impl Dispatch {
     pub fn next_deadline(&self) -> Option<Millis> {
         let lease = self.deadlines.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, ..)| *at);
-        lease.into_iter().chain(retry).chain(self.sweeps.next_deadline()).chain(self.retention.next_deadline()).min()
+        let isolation = self.isolations.first().map(|(until, _)| *until);
+        let others = [lease, retry, isolation, self.sweeps.next_deadline(), self.retention.next_deadline()];
+        others.into_iter().flatten().min()
     }
 
     /// Takes note of a durable change.
@@ -589,11 +619,12 @@ impl Dispatch {
         }
     }
 
-    /// New options may end a pause, or ask for what was not watched; a queue that is gone needs nothing any more.
+    /// New options may end a pause, decide otherwise about suspects, or ask for what was not watched; a queue that is gone needs nothing any more.
     fn queue_changed(&mut self, state: &State, id: QueueId) {
         let queue = state.queue(id);
         for key in self.keys_of(id) {
             if queue.is_some() {
+                self.groups.get_mut(&key).expect("just listed").review_suspects();
                 self.retention.use_changed(key);
                 self.make_runnable(key);
             } else {
@@ -693,6 +724,7 @@ impl Dispatch {
             self.free(counter);
         }
         self.retries.retain(|(_, of, _)| *of != key);
+        self.unreserve(key);
         let floor = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)).map_or(0, Group::ack_floor);
         self.groups.get_mut(&key).expect("looked up above").restart(floor);
         self.make_runnable(key);
@@ -711,6 +743,7 @@ impl Dispatch {
             return;
         }
         self.retries.retain(|(_, of, _)| *of != key);
+        self.isolations.retain(|(_, of)| *of != key);
         self.retention.forget_group(key);
         let gone: Vec<_> = self.subscriptions.iter().filter(|(_, subscription)| subscription.group == key).map(|(key, _)| *key).collect();
         for subscription in gone {
@@ -791,8 +824,11 @@ impl Dispatch {
         for (key, subscription) in &self.subscriptions {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
+            let is_offered = self.groups[&subscription.group].is_offered(*key, subscription);
+            assert_eq!(is_offered, subscription.has_credit(), "subscription {key:?} is offered while it has credit");
         }
         self.readers.check_invariants(state);
+        self.check_isolations(state);
         for (key, subscription) in &self.closed {
             assert!(!subscription.is_detached(), "detached leases need nobody");
             assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");

@@ -17,10 +17,14 @@ impl Dispatch {
         self.open(key, Subscription::pull(subscribe, detached));
     }
 
-    /// The next message that a pull can have now, whoever else is waiting.
+    /// The next message that a pull can have now, whoever else is waiting. A suspect it gets alone.
     pub fn pull(&mut self, state: &State, now: Millis, key: SubscriptionKey) -> Option<Delivery> {
         let subscription = self.subscriptions.get(&key).filter(|subscription| subscription.has_credit())?;
-        self.deliver_to(state, now, subscription.group, key)
+        let (group, is_idle) = (subscription.group, subscription.in_flight == 0);
+        if !is_idle {
+            return self.deliver_to(state, now, group, key);
+        }
+        self.isolate_to(state, now, group, key).or_else(|| self.deliver_to(state, now, group, key))
     }
 
     /// Closes a pull; what it leased runs on. Says whether it was open.

@@ -52,6 +52,8 @@ pub(crate) struct Subscription {
     /// A lease expired; nothing more until the connection shows a sign of life.
     pub(crate) silent: bool,
     pub(crate) pull: Option<Pull>,
+    /// Nothing but a suspect goes to it.
+    pub(crate) reserved: bool,
 }
 
 impl Subscription {
@@ -66,6 +68,7 @@ impl Subscription {
             leases: BTreeSet::new(),
             silent: false,
             pull: None,
+            reserved: false,
         }
     }
 
@@ -74,6 +77,16 @@ impl Subscription {
     }
 
     pub(crate) fn has_credit(&self) -> bool {
+        !self.reserved && self.is_able()
+    }
+
+    /// Whether it would get something if it had no leases.
+    pub(crate) fn is_able_when_idle(&self) -> bool {
+        !self.silent && self.bounds.messages > 0 && self.bounds.bytes > 0
+    }
+
+    /// Whether it has credit, or would have if it were not reserved.
+    pub(crate) fn is_able(&self) -> bool {
         !self.silent && self.in_flight < self.bounds.messages && self.bytes < self.bounds.bytes && self.pull.is_none_or(|pull| !pull.full)
     }
 

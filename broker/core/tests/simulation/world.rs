@@ -57,7 +57,7 @@ macro_rules! covered {
 covered! {
     published, duplicates, pending_duplicates, too_large, dedup_full, queue_full, delivered, redelivered, acked, nacked, released, extended,
     stale, expired, counted_disconnects, dropped_after_max_deliveries, heard, purges, checkpoints, crashes, lost_entries, ended_subscriptions,
-    entries_for_the_gone,
+    entries_for_the_gone, isolated, isolated_late,
 }
 
 /// An entry that is not durable yet.
@@ -336,6 +336,9 @@ impl World {
             self.granted.push((delivery.subscription.session, delivery.lease_id));
             self.covered.delivered += 1;
             self.covered.redelivered += u64::from(delivery.attempt > 1);
+            let (is_alone, is_idle) = self.model.last_is_isolated();
+            self.covered.isolated += u64::from(is_alone && is_idle);
+            self.covered.isolated_late += u64::from(is_alone && !is_idle);
         }
         self.model.check_nothing_is_withheld();
     }
