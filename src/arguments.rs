@@ -5,6 +5,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::call::CallArgs;
 use crate::consume::ConsumeArgs;
 use crate::generate::GenArgs;
 use crate::health::HealthArgs;
@@ -37,6 +38,9 @@ pub(crate) enum Command {
     /// Consume messages and print one JSON object a line
     #[command(after_help = CONSUME_EXAMPLES)]
     Consume(ConsumeArgs),
+    /// Call whoever serves a queue and print the reply
+    #[command(after_help = CALL_EXAMPLES)]
+    Call(CallArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -81,6 +85,14 @@ Examples:
   qwer-q consume -q orders -n 1
   qwer-q consume -q orders -g billing --wait 5s | jq .body
   qwer-q consume -q orders            # until Ctrl-C";
+
+const CALL_EXAMPLES: &str = "\
+A request that nobody serves fails at once; one whose time is up fails with `timeout`. Nothing is stored.
+
+Examples:
+  qwer-q call -q pricing.get_quote --body '{\"article\": \"A-1\"}' --timeout 5s
+  qwer-q call -q pricing.get_quote --json < request.json | jq .body
+  qwer-q call -q echo --body hello -H traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 const GEN_EXAMPLES: &str = "\
 Examples:

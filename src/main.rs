@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod broker;
+mod call;
 mod consume;
 mod contract;
 mod duration;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Publish(args) => publish::run(args),
         Command::Consume(args) => consume::run(args),
+        Command::Call(args) => call::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -128,7 +128,9 @@ impl Calls {
                 return Err(ErrorCode::Draining.with("the broker is shutting down; connect again and repeat the call"));
             }
             let deadline = now + wait_ms + BEGUN_MS;
-            desk.machine.call(now, NewCall { caller, queue, deadline, request }).map_err(|not_taken| answer::not_taken(queue, not_taken))?;
+            desk.machine
+                .call(now, NewCall { caller, queue, deadline, request })
+                .map_err(|not_taken| answer::not_taken(queue, not_taken))?;
             self.metrics.calls_in_flight.inc();
             self.tell(desk, None);
             if desk.alarm.is_none_or(|alarm| deadline < alarm) {
@@ -256,7 +258,9 @@ impl Calls {
     fn tell(&self, desk: &mut Desk, drained: Option<SessionId>) {
         while let Some(event) = desk.machine.next_event() {
             match event {
-                Event::Handed { to, call, request, remaining_ms } => desk.put(to.session, |out| put_call(out, to, call, &request, remaining_ms)),
+                Event::Handed { to, call, request, remaining_ms } => {
+                    desk.put(to.session, |out| put_call(out, to, call, &request, remaining_ms))
+                }
                 Event::Ended { caller, queue, end } => {
                     self.metrics.calls_in_flight.dec();
                     self.metrics.called(answer::outcome(end));

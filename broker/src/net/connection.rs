@@ -66,7 +66,14 @@ async fn converse(
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
             shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
-            let mut reader = Reader { session, shared, outbox: &outbox, window, decoder: FrameDecoder::new(MAX_FRAME_BYTES), told_shard: Instant::now() };
+            let mut reader = Reader {
+                session,
+                shared,
+                outbox: &outbox,
+                window,
+                decoder: FrameDecoder::new(MAX_FRAME_BYTES),
+                told_shard: Instant::now(),
+            };
             let end = tokio::select! {
                 end = reader.run(&mut read, buffer, stop) => end,
                 // The peer is gone, or it was cut off since it does not read.

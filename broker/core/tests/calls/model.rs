@@ -180,7 +180,8 @@ impl Model {
     }
 
     pub(crate) fn expire(&mut self, now: u64) {
-        let due = |model: &Model| model.calls.iter().filter(|call| call.deadline <= now).min_by_key(|call| (call.deadline, call.number)).cloned();
+        let due =
+            |model: &Model| model.calls.iter().filter(|call| call.deadline <= now).min_by_key(|call| (call.deadline, call.number)).cloned();
         while let Some(call) = due(self) {
             let handed = call.with.is_some();
             self.abandon(now, call.number, End::TimedOut { handed });

@@ -149,14 +149,8 @@ fn random_histories_go_as_the_model_says() {
     let mut ends = 0;
     for seed in 0..SEEDS {
         let random = Random::new(seed);
-        let mut world = World {
-            random,
-            calls: Calls::new(seed),
-            model: Model::default(),
-            now: 1,
-            ids: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-        };
+        let mut world =
+            World { random, calls: Calls::new(seed), model: Model::default(), now: 1, ids: BTreeMap::new(), waiting: BTreeMap::new() };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..STEPS {
                 world.step();
