@@ -498,6 +498,51 @@ fn a_call_in_flight_is_finished_while_the_broker_drains() {
 }
 
 #[test]
+fn a_service_becomes_one_queue_for_each_rpc() {
+    let broker = Broker::start(&["--schema-mode", "strict"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("pricing.proto");
+    let register = |services: &str, flags: &[&str]| {
+        std::fs::write(&path, format!("{PRICING}\n{services}")).expect("written");
+        broker.run(&[&["schema", "register", "-p", &path.display().to_string()], flags].concat())
+    };
+    let pricing = "service Pricing { rpc GetQuote (QuoteRequest) returns (Quote); rpc Explain (Quote) returns (QuoteRequest); }";
+    let flags = ["--service", "shop.v1.Pricing"];
+    for _ in 0..2 {
+        let output = register(pricing, &flags);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let output = register(pricing, &[&flags[..], &["-q", "eu"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let list = String::from_utf8(broker.run(&["schema", "list", "--json"]).stdout).expect("JSON");
+    let mut found: Vec<(String, String, String)> = list
+        .lines()
+        .map(|line| {
+            let version: Value = serde_json::from_str(line).expect("an object a line");
+            let text = |key: &str| version[key].as_str().expect("text").to_owned();
+            (text("queue"), text("message_type"), text("reply_type"))
+        })
+        .collect();
+    found.sort();
+    let row = |queue: &str, request: &str, reply: &str| (queue.to_owned(), format!("shop.v1.{request}"), format!("shop.v1.{reply}"));
+    let expected = [
+        row("eu.explain", "Quote", "QuoteRequest"),
+        row("eu.get_quote", "QuoteRequest", "Quote"),
+        row("pricing.explain", "Quote", "QuoteRequest"),
+        row("pricing.get_quote", "QuoteRequest", "Quote"),
+    ];
+    assert_eq!(found, expected);
+    let output = register(
+        "service Feed { rpc Get (QuoteRequest) returns (Quote); rpc Watch (QuoteRequest) returns (stream Quote); }",
+        &["--service", "shop.v1.Feed"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Watch"));
+    assert!(!queues(&broker).contains("feed"), "all of a service or nothing of it");
+    assert_eq!(register(pricing, &["-q", "half"]).status.code(), Some(2), "a message or a service must be named");
+}
+
+#[test]
 fn the_command_line_calls_and_prints_the_reply() {
     let broker = Broker::start(&[]);
     register(&broker, "pricing.get_quote", &["--reply", "shop.v1.Quote"]);
