@@ -6,13 +6,12 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use base64::Engine;
 use qwerq_proto::{Frame, Opcode, wire};
 use serde_json::{Value, json};
 use support::broker::{BINARY, Broker};
