@@ -120,6 +120,8 @@ Examples:
   qwer-q bench --scenario publish --compare ./qwer-q.old";
 
 const HEALTH_EXAMPLES: &str = "\
+Exit codes: 0 ready, 1 not ready or no answer, 2 wrong usage
+
 Examples:
   qwer-q health
   qwer-q health --address 10.0.0.5:9877

@@ -182,6 +182,30 @@ fn a_second_broker_on_the_same_directory_is_refused_and_an_injected_port_only_wa
     done(&broker, &["publish", "-q", "still", "--body", "x"]);
 }
 
+#[test]
+fn a_directory_that_cannot_be_used_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("the directory is ours");
+    let uid = rustix::process::geteuid().as_raw();
+    // Nobody makes a directory in /sys, not even root.
+    for (data_dir, parts) in [
+        ("/sys/qwerq".to_owned(), vec![format!("uid {uid} cannot write to /sys"), format!("chown -R {uid}")]),
+        (file.join("data").display().to_string(), vec!["Not a directory".to_owned()]),
+    ] {
+        let output = Command::new(BINARY)
+            .args(["serve", "--port", "0", "--metrics-port", "0", "--data-dir", &data_dir])
+            .env_remove("QWERQ_AUTH_TOKEN")
+            .output()
+            .expect("the binary runs");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{data_dir}");
+        let said = stderr(&output);
+        contains_all(&said, &[&format!("error: cannot start on the data directory {data_dir}"), "choose another --data-dir"]);
+        contains_all(&said, &parts.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(said.matches("os error").count(), 1, "the cause is said once: {said}");
+    }
+}
+
 fn settings_file(broker: &Broker, text: &str) -> std::path::PathBuf {
     let file = broker.data().with_file_name("qwerq.toml");
     fs::write(&file, text).expect("the directory is ours");
