@@ -382,6 +382,8 @@ pub enum Applied {
         queue: QueueId,
         /// The first sequence that stays.
         to: Seq,
+        /// The number of the first delayed message that stays; 0: they all do.
+        delayed_to: u64,
         /// How many messages went, delayed ones included.
         messages: u64,
         /// Streams, unless it was a purge: how many of them each group had not settled.

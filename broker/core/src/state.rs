@@ -109,10 +109,15 @@ impl State {
         self.names.values().map(|id| &self.queues[id])
     }
 
-    /// When the next delayed message falls due, and in which queue.
+    /// When the next delayed message falls due.
     #[must_use]
-    pub fn next_due(&self) -> Option<(Millis, QueueId)> {
-        self.dues.first().copied()
+    pub fn next_due(&self) -> Option<Millis> {
+        self.dues.first().map(|(at, _)| *at)
+    }
+
+    /// The queues in which something is due at `now`.
+    pub fn due_queues(&self, now: Millis) -> impl Iterator<Item = &Queue> {
+        self.dues.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| &self.queues[id])
     }
 
     /// A descriptor file by content.
@@ -272,7 +277,7 @@ impl State {
             next = queue.messages.next_at(seq + 1);
         }
         removal.flush(&mut self.dirty);
-        Applied::Floored { queue: id, to, messages: before - queue.messages.count(), skipped }
+        Applied::Floored { queue: id, to, delayed_to: 0, messages: before - queue.messages.count(), skipped }
     }
 
     fn queue_created(&mut self, now: Millis, id: QueueId, name: &str, options: QueueOptions) -> Applied {

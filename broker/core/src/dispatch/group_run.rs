@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::dispatch::isolation::{Isolation, is_suspect};
 use crate::dispatch::subscription::Subscription;
 use crate::group::Group;
 use crate::ids::{Millis, Seq, SubscriptionKey};
@@ -15,6 +16,9 @@ pub(crate) struct GroupRun {
     cursor: Seq,
     /// Messages below the cursor that wait for a consumer.
     pub(crate) ready: BTreeSet<Seq>,
+    /// The same, put aside since they must be delivered alone.
+    pub(crate) suspects: BTreeSet<Seq>,
+    pub(crate) isolation: Option<Isolation>,
     /// Leased messages and their lease's counter.
     pub(crate) leased: FxHashMap<Seq, u64>,
     /// Messages that wait for their retry, and until when.
@@ -60,26 +64,70 @@ impl GroupRun {
         self.offers.first().map(|(_, key)| *key)
     }
 
+    /// The consumer with credit that has no leases.
+    pub(crate) fn idle(&self) -> Option<SubscriptionKey> {
+        self.offers.first().filter(|(in_flight, _)| *in_flight == 0).map(|(_, key)| *key)
+    }
+
+    pub(crate) fn is_offered(&self, key: SubscriptionKey, subscription: &Subscription) -> bool {
+        self.offers.contains(&(subscription.in_flight, key))
+    }
+
+    /// Whether a suspect waits, or somebody for one, and none is leased.
+    pub(crate) fn may_isolate(&self) -> bool {
+        match self.isolation {
+            None => !self.suspects.is_empty(),
+            Some(Isolation::Reserved { .. }) => true,
+            Some(Isolation::Running { .. }) => false,
+        }
+    }
+
+    /// Takes out what nobody gets any more at the head of the suspects.
+    pub(crate) fn forget_spent_suspects(&mut self, queue: &Queue, group: &Group, now: Millis) {
+        while self.suspects.first().is_some_and(|seq| is_spent(queue, group, *seq, now)) {
+            self.suspects.pop_first();
+        }
+    }
+
+    /// New options may decide otherwise about who is a suspect.
+    pub(crate) fn review_suspects(&mut self) {
+        self.ready.append(&mut self.suspects);
+    }
+
+    /// Takes out what nobody gets any more at the head of the ready ones, and puts suspects aside, so that the first may go to anybody.
+    pub(crate) fn sift_ready(&mut self, queue: &Queue, group: &Group, now: Millis) {
+        while let Some(&seq) = self.ready.first() {
+            if is_spent(queue, group, seq, now) {
+                self.ready.pop_first();
+            } else if is_suspect(queue, group, seq) {
+                self.ready.pop_first();
+                self.suspects.insert(seq);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A lease has ended; says whether it was the isolated suspect's.
+    pub(crate) fn end_isolation(&mut self, counter: u64) -> bool {
+        let ended = self.isolation == Some(Isolation::Running { counter });
+        if ended {
+            self.isolation = None;
+        }
+        ended
+    }
+
     /// The next message to deliver: ready and fresh ones alternate, so that neither starves the other.
     pub(crate) fn pick(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
+        self.sift_ready(queue, group, now);
         let picked = if self.redelivered_last {
-            self.pick_fresh(queue, group, now).map(|seq| (seq, false)).or_else(|| self.pick_ready(queue, group, now).map(|seq| (seq, true)))
+            self.pick_fresh(queue, group, now).map(|seq| (seq, false)).or_else(|| self.ready.pop_first().map(|seq| (seq, true)))
         } else {
-            self.pick_ready(queue, group, now).map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group, now).map(|seq| (seq, false)))
+            self.ready.pop_first().map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group, now).map(|seq| (seq, false)))
         };
         let (seq, again) = picked?;
         self.redelivered_last = again;
         Some(seq)
-    }
-
-    fn pick_ready(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
-        while let Some(seq) = self.ready.pop_first() {
-            // What has expired is taken away by a sweep, which knows of it.
-            if !group.is_settled(seq) && !queue.messages().get(seq).is_some_and(|facts| facts.is_expired(now)) {
-                return Some(seq);
-            }
-        }
-        None
     }
 
     fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
@@ -126,6 +174,9 @@ impl GroupRun {
         if !self.ready.is_empty() {
             self.ready.remove(&seq);
         }
+        if !self.suspects.is_empty() {
+            self.suspects.remove(&seq);
+        }
         if !self.leaving.is_empty() {
             self.leaving.remove(&seq);
         }
@@ -156,6 +207,7 @@ impl GroupRun {
     pub(crate) fn forget_below(&mut self, to: Seq, group: &Group) -> Vec<(Seq, Millis)> {
         self.cursor = self.cursor.max(to);
         self.ready = self.ready.split_off(&to);
+        self.suspects = self.suspects.split_off(&to);
         self.leaving.retain(|seq| *seq >= to);
         let mut void: Vec<_> = self.backing_off.extract_if(|seq, _| *seq < to).collect();
         void.sort_unstable();
@@ -177,4 +229,9 @@ impl GroupRun {
     pub(crate) fn blocked_keys(&self) -> u64 {
         self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
     }
+}
+
+/// Settled, or expired: what has expired is taken away by a sweep, which knows of it.
+fn is_spent(queue: &Queue, group: &Group, seq: Seq, now: Millis) -> bool {
+    group.is_settled(seq) || queue.messages().get(seq).is_some_and(|facts| facts.is_expired(now))
 }

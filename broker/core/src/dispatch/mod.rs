@@ -2,12 +2,16 @@
 //!
 //! It checks a lease, then proposes lease-free changes ([`Proposal`]); the lease is held as *settling* until [`Dispatch::applied`] says
 //! that the change is durable. A restart or failover ends all leases without counting an attempt. It never sees a socket: a delivery
-//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`.
+//! names a subscription, and the shell knows whose it is. Read on in `lease.rs`, `group_run.rs` and `isolation.rs`; `pull.rs` and
+//! `reader.rs` are the two other ways to get messages.
 
 mod expiry;
 mod failure;
 mod group_run;
+mod isolation;
 mod lease;
+mod pull;
+mod reader;
 mod retention;
 mod subscription;
 
@@ -27,6 +31,8 @@ pub use failure::{DeadLetter, Reason};
 use group_run::GroupRun;
 use lease::Lease;
 pub use lease::LeaseId;
+use reader::Readers;
+pub use reader::Reading;
 use retention::Retention;
 use subscription::Subscription;
 pub use subscription::{Bounds, Subscribe};
@@ -123,7 +129,7 @@ pub struct GroupStats {
     pub in_flight: u64,
     /// Messages that wait for their retry.
     pub backing_off: u64,
-    /// Open subscriptions.
+    /// Open subscriptions and waiting pulls.
     pub consumers: u32,
     /// Ordering keys whose next message waits for the one before it.
     pub blocked_keys: u64,
@@ -144,6 +150,8 @@ pub struct Dispatch {
     deadlines: BTreeSet<(Millis, u64)>,
     /// Retries that are not due yet.
     retries: BTreeSet<(Millis, GroupKey, Seq)>,
+    /// When suspects go out although their consumer is not idle.
+    isolations: BTreeSet<(Millis, GroupKey)>,
     /// Groups that may have something to deliver.
     runnable: VecDeque<GroupKey>,
     /// Subscriptions with an expired lease, which get nothing until their connection shows a sign of life.
@@ -151,6 +159,7 @@ pub struct Dispatch {
     ended: Vec<SubscriptionKey>,
     sweeps: Sweeps,
     retention: Retention,
+    readers: Readers,
 }
 
 impl Dispatch {
@@ -167,11 +176,13 @@ impl Dispatch {
             leases: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             retries: BTreeSet::new(),
+            isolations: BTreeSet::new(),
             runnable: VecDeque::new(),
             silent: BTreeSet::new(),
             ended: Vec::new(),
             sweeps: Sweeps::default(),
             retention: Retention::default(),
+            readers: Readers::default(),
         };
         for queue in state.queues() {
             dispatch.retention.grew(queue);
@@ -205,29 +216,36 @@ impl Dispatch {
     /// # Errors
     /// [`Rejection::SubscriptionExists`].
     pub fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
-        if self.subscriptions.contains_key(&key) {
+        if self.has_subscription(key) {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
-        let run = self.groups.get_mut(&subscribe.group).expect("the shell created the group");
-        let subscription = Subscription::new(subscribe);
-        run.consumers += 1;
-        run.offer(key, &subscription);
-        self.subscriptions.insert(key, subscription);
-        self.retention.use_changed(subscribe.group);
-        self.make_runnable(subscribe.group);
+        self.open(key, Subscription::new(subscribe));
         Ok(())
     }
 
-    /// Changes a subscription's bounds; says whether there is one.
+    fn open(&mut self, key: SubscriptionKey, subscription: Subscription) {
+        let group = subscription.group;
+        let run = self.groups.get_mut(&group).expect("the shell created the group");
+        run.consumers += 1;
+        run.offer(key, &subscription);
+        self.subscriptions.insert(key, subscription);
+        self.retention.use_changed(group);
+        self.make_runnable(group);
+    }
+
+    /// Changes a subscription's bounds, or grants a reader more; says whether there is one.
     pub fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(subscription) = self.subscriptions.get_mut(&key) else {
-            return false;
+            return self.readers.grant(key, bounds);
         };
         let group = subscription.group;
         let run = self.groups.get_mut(&group).expect("a subscription's group exists");
         run.withdraw(key, subscription);
         subscription.bounds = bounds;
         run.offer(key, subscription);
+        if !subscription.is_able_when_idle() {
+            self.unreserve_consumer(key);
+        }
         self.make_runnable(group);
         true
     }
@@ -235,7 +253,7 @@ impl Dispatch {
     /// Closes a subscription. Its leases are released without counting; with `keep_leases` they run on and belong to the connection.
     pub fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
         let Some(subscription) = self.close(key) else {
-            return false;
+            return self.readers.close(key);
         };
         if !keep_leases {
             for counter in subscription.leases {
@@ -248,6 +266,7 @@ impl Dispatch {
     }
 
     fn close(&mut self, key: SubscriptionKey) -> Option<Subscription> {
+        self.unreserve_consumer(key);
         let subscription = self.subscriptions.remove(&key)?;
         self.silent.remove(&key);
         if let Some(run) = self.groups.get_mut(&subscription.group) {
@@ -259,16 +278,17 @@ impl Dispatch {
     }
 
     /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription, closed ones included, count as
-    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted.
+    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted. Detached leases run on.
     pub fn disconnect(&mut self, state: &State, now: Millis, session: SessionId, graceful: bool) -> Vec<Proposal> {
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
+        self.readers.close_session(session);
         let open: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
         let mut gone: Vec<_> = open.into_iter().filter_map(|key| self.close(key)).collect();
         let closed: Vec<_> = self.closed.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
         gone.extend(closed.into_iter().filter_map(|key| self.closed.remove(&key)));
         let mut proposals = Vec::new();
-        for subscription in gone {
+        for subscription in gone.into_iter().filter(|subscription| !subscription.is_detached()) {
             let mut counted = if graceful { 0 } else { subscription.concurrency };
             for counter in subscription.leases {
                 if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -292,7 +312,7 @@ impl Dispatch {
             return;
         }
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
         let keys: Vec<_> = self.silent.range(first..=last).copied().collect();
         for key in keys {
             self.silent.remove(&key);
@@ -319,13 +339,42 @@ impl Dispatch {
     }
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
+        loop {
+            if let Some(delivery) = self.deliver_isolated(state, now, key) {
+                return Some(delivery);
+            }
+            let to = self.groups.get(&key)?.least_loaded()?;
+            let delivery = self.deliver_to(state, now, key, to);
+            // What did not fit a pull, which has left the offers then, goes to somebody else.
+            if delivery.is_some() || self.groups.get(&key)?.least_loaded() == Some(to) {
+                return delivery;
+            }
+        }
+    }
+
+    fn deliver_to(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey) -> Option<Delivery> {
         let run = self.groups.get_mut(&key)?;
-        let to = run.least_loaded()?;
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
         let seq = run.pick(queue, group, now)?;
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        if !subscription.has_room(bytes) {
+            run.ready.insert(seq);
+            run.withdraw(to, subscription);
+            subscription.pull.as_mut().expect("only a pull has no room").full = true;
+            return None;
+        }
+        Some(self.lease(state, now, key, to, seq))
+    }
+
+    /// Leases a message that was picked.
+    fn lease(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey, seq: Seq) -> Delivery {
+        let queue = state.queue(key.queue).expect("what is leased is in a queue");
+        let group = &queue.groups()[&key.group];
+        let run = self.groups.get_mut(&key).expect("and was picked by a group");
+        let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
@@ -341,7 +390,7 @@ impl Dispatch {
             Lease {
                 group: key,
                 seq,
-                owner: Some(to.session),
+                owner: (!subscription.is_detached()).then_some(to.session),
                 subscription: to,
                 visibility_timeout_ms: subscription.visibility_timeout_ms,
                 deadline,
@@ -350,7 +399,7 @@ impl Dispatch {
                 settling: false,
             },
         );
-        Some(Delivery {
+        Delivery {
             subscription: to,
             lease_id: LeaseId::new(self.epoch, counter, self.secret),
             queue: key.queue,
@@ -358,7 +407,7 @@ impl Dispatch {
             attempt,
             skipped,
             lease_ms: subscription.visibility_timeout_ms,
-        })
+        }
     }
 
     /// Checks a lease and holds it as settling; the group is done with its message once the proposal is durable.
@@ -439,13 +488,18 @@ impl Dispatch {
         self.deadlines.remove(&(lease.deadline, counter));
         if let Some(run) = self.groups.get_mut(&lease.group) {
             run.leased.remove(&lease.seq);
+            let was_alone = run.end_isolation(counter);
             let subscription = self.subscriptions.get_mut(&lease.subscription);
             if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 run.withdraw(lease.subscription, subscription);
+                subscription.reserved &= !was_alone;
                 subscription.free(counter, lease.bytes);
                 run.offer(lease.subscription, subscription);
             } else {
                 self.free_of_closed(lease.subscription, counter, lease.bytes);
+            }
+            if was_alone {
+                self.make_runnable(lease.group);
             }
         }
         Some(lease)
@@ -470,6 +524,7 @@ impl Dispatch {
                 self.make_runnable(key);
             }
         }
+        self.end_waits_for_idle(now);
         let mut proposals = Vec::new();
         while let Some(&(_, counter)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             let key = self.leases[&counter].subscription;
@@ -481,6 +536,7 @@ impl Dispatch {
                 run.withdraw(key, subscription);
                 subscription.silent = true;
                 self.silent.insert(key);
+                self.unreserve_consumer(key);
             }
         }
         self.expire(state, now, &mut proposals);
@@ -493,7 +549,9 @@ impl Dispatch {
     pub fn next_deadline(&self) -> Option<Millis> {
         let lease = self.deadlines.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, ..)| *at);
-        lease.into_iter().chain(retry).chain(self.sweeps.next_deadline()).chain(self.retention.next_deadline()).min()
+        let isolation = self.isolations.first().map(|(until, _)| *until);
+        let others = [lease, retry, isolation, self.sweeps.next_deadline(), self.retention.next_deadline()];
+        others.into_iter().flatten().min()
     }
 
     /// Takes note of a durable change.
@@ -541,6 +599,7 @@ impl Dispatch {
     /// A queue has new messages.
     fn arrived(&mut self, state: &State, id: QueueId, expiry: Option<Millis>) {
         let Some(queue) = state.queue(id) else { return };
+        self.readers.wake(id);
         for group in queue.groups().keys() {
             self.make_runnable(GroupKey { queue: id, group: *group });
         }
@@ -561,11 +620,12 @@ impl Dispatch {
         }
     }
 
-    /// New options may end a pause, or ask for what was not watched; a queue that is gone needs nothing any more.
+    /// New options may end a pause, decide otherwise about suspects, or ask for what was not watched; a queue that is gone needs nothing any more.
     fn queue_changed(&mut self, state: &State, id: QueueId) {
         let queue = state.queue(id);
         for key in self.keys_of(id) {
             if queue.is_some() {
+                self.groups.get_mut(&key).expect("just listed").review_suspects();
                 self.retention.use_changed(key);
                 self.make_runnable(key);
             } else {
@@ -578,6 +638,7 @@ impl Dispatch {
                 self.retention.grew(queue);
             }
             None => {
+                self.readers.drop_queue(id);
                 self.retention.forget(id);
                 self.sweeps.forget(id);
             }
@@ -666,6 +727,7 @@ impl Dispatch {
             self.free(counter);
         }
         self.retries.retain(|(_, of, _)| *of != key);
+        self.unreserve(key);
         let floor = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)).map_or(0, Group::ack_floor);
         self.groups.get_mut(&key).expect("looked up above").restart(floor);
         self.sweeps.again(key.queue);
@@ -685,6 +747,7 @@ impl Dispatch {
             return;
         }
         self.retries.retain(|(_, of, _)| *of != key);
+        self.isolations.retain(|(_, of)| *of != key);
         self.retention.forget_group(key);
         let gone: Vec<_> = self.subscriptions.iter().filter(|(_, subscription)| subscription.group == key).map(|(key, _)| *key).collect();
         for subscription in gone {
@@ -740,10 +803,10 @@ impl Dispatch {
         })
     }
 
-    /// Whether a subscription is open.
+    /// Whether a subscription is open, a reader's included.
     #[must_use]
     pub fn has_subscription(&self, key: SubscriptionKey) -> bool {
-        self.subscriptions.contains_key(&key)
+        self.subscriptions.contains_key(&key) || self.readers.contains(key)
     }
 
     /// The invariants of docs/architecture.md that leases must keep.
@@ -765,8 +828,13 @@ impl Dispatch {
         for (key, subscription) in &self.subscriptions {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
+            let is_offered = self.groups[&subscription.group].is_offered(*key, subscription);
+            assert_eq!(is_offered, subscription.has_credit(), "subscription {key:?} is offered while it has credit");
         }
+        self.readers.check_invariants(state);
+        self.check_isolations(state);
         for (key, subscription) in &self.closed {
+            assert!(!subscription.is_detached(), "detached leases need nobody");
             assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");
             assert!(
                 subscription.leases.iter().all(|counter| self.leases.contains_key(counter)),

@@ -132,7 +132,7 @@ impl State {
         let delayed = self.take_delayed(id, &keys).len() as u64;
         match self.floor(id, to) {
             Applied::Floored { queue, to, messages, .. } => {
-                Applied::Floored { queue, to, messages: messages + delayed, skipped: Vec::new() }
+                Applied::Floored { queue, to, delayed_to, messages: messages + delayed, skipped: Vec::new() }
             }
             other => other,
         }

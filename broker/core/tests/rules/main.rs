@@ -7,12 +7,15 @@
 //! | `publish a b/k c!i d+5s e~9s` | messages a, b with the ordering key k, c with the idempotency key i, d delayed, e with a ttl |
 //! | `invalid a` | a breaks the contract of a queue with on_invalid = dlq |
 //! | `lease 30s` | a consumer comes, on its own connection, and takes all it can get; `lease 30s x2`: two at most; `lease 30s h`: of group h; `lease 30s @r`: of queue r |
-//! | `ack a`, `nack a`, `nack a 5s`, `reject a WORDS`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first |
+//! | `pull 30s x2` | the same, but what it takes is one answer; `pull 30s x2 detached`: and its leases outlive it |
+//! | `wait 30s x2`, `answer` | a pull for which nothing was there waits; the newest one is closed |
+//! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; whoever is newest gets credit |
+//! | `ack a`, `nack a`, `nack a 5s`, `reject a WORDS`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first; `ack a by 9`: by connection 9 |
 //! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
 //! | `+31s` | the clock moves, and dispatch is told |
 //! | `heard`, `close`, `drop` | the newest consumer shows a sign of life, says goodbye, vanishes |
 //! | `group h`, `delete h`, `queue r` | a group comes or goes, another queue comes |
-//! | `purge` | everything published so far goes |
+//! | `purge`, `delete` | everything published so far goes; the queue goes |
 //! | `seek g b`, `seek g end`, `through g b` | a group begins anew at b or at the end, or is done with everything through b |
 //! | `redrive a`, `redrive a all`, `redrive a to r` | the newest letter of a goes back to its group, to all groups, or to another queue |
 //! | `crash` | all connections are gone, and the state is rebuilt from a checkpoint halfway and the entries behind it |
@@ -369,6 +372,123 @@ fn a_group_that_nobody_uses_goes_after_group_expiry() {
     check_with(options(), "+8s; lease 60s; +8s; close; +8s; groups", "groups g");
     // What only that group had not settled goes with it.
     check_with(options(), "group h; lease 60s h; publish a; ack a; depth; +9s; depth", "deliver a #1; depth 1; depth 0");
+}
+
+#[test]
+fn a_pull_takes_what_is_ready_up_to_its_bound_and_its_leases_run_on() {
+    check("publish a b c; pull 30s x2; ack a; ack b; depth", "deliver a #1; deliver b #1; depth 1");
+    check("publish a; pull 30s x2; publish b; lease 30s; +30s; heard", "deliver a #1; deliver b #1; deliver a #2; deliver b #2");
+    check("publish a/k b/k c; pull 30s x9; pull 30s x9; ack a; pull 30s x9", "deliver a #1; deliver c #1; deliver b #1");
+}
+
+#[test]
+fn a_pull_that_waits_gets_what_comes_and_nothing_after_its_answer() {
+    check("wait 30s x2; publish a b c; answer; publish d; ack a; depth", "deliver a #1; deliver b #1; depth 3");
+    check("wait 30s x9; answer; publish a; pull 30s x9", "deliver a #1");
+    check("wait 30s x9; drop; publish a", "");
+}
+
+#[test]
+fn the_leases_of_a_pull_end_with_its_connection_unless_they_are_detached() {
+    check("publish a b; pull 30s x2; drop; lease 30s", "deliver a #1; deliver b #1; deliver a #2; deliver b #1");
+    check("publish a b; pull 30s x2; close; lease 30s", "deliver a #1; deliver b #1; deliver a #1; deliver b #1");
+    check("publish a b; pull 30s x2 detached; drop; lease 30s; +30s; pull 9s", "deliver a #1; deliver b #1; deliver a #2; deliver b #2");
+}
+
+#[test]
+fn anybody_settles_a_detached_lease_and_only_once() {
+    check("publish a; pull 30s x1 detached; drop; lease 30s; ack a by 9; ack a by 9; depth", "deliver a #1; stale; depth 0");
+    check("publish a; pull 30s x1; ack a by 9; depth", "deliver a #1; stale; depth 1");
+}
+
+#[test]
+fn a_reader_gets_what_is_published_without_leases_and_holds_nothing_back() {
+    check("publish a; tail x9; publish b; lease 9s; ack a; ack b; depth", "read b; deliver a #1; deliver b #1; depth 0");
+    check("publish a b; read 0 x9; publish c", "read a; read b; read c");
+    check("publish a; tail x9; drop; publish b", "");
+}
+
+#[test]
+fn a_reader_gets_as_many_as_its_last_credit_says() {
+    check("publish a b c d; read 0 x1; credit x2; credit x9", "read a; read b; read c; read d");
+    check("publish a b; read 0 x1; credit x0; publish c; credit x9", "read a; read b; read c");
+}
+
+#[test]
+fn a_reader_of_a_stream_is_told_what_retention_took_before_it() {
+    let stream = || QueueOptions { mode: Mode::Stream, ..QueueOptions::default() };
+    check_with(stream(), "publish a b c; read 0 x1; purge; publish d; credit x9", "read a; read d, 2 skipped");
+    check_with(stream(), "publish a b; lease 9s; ack a; ack b; read 0 x9", "deliver a #1; deliver b #1; read a; read b");
+    check("publish a b c; read 0 x1; purge; publish d; credit x9", "read a; read d");
+}
+
+#[test]
+fn a_reader_ends_with_its_queue_and_not_with_a_group() {
+    check("tail x9; delete g; publish a; delete", "read a; reader ended");
+}
+
+/// A queue on which the second delivery is the last one.
+fn two_deliveries() -> QueueOptions {
+    QueueOptions { max_deliveries: 2, on_failure: OnFailure::Drop, ..QueueOptions::default() }
+}
+
+#[test]
+fn the_last_attempt_of_a_suspect_is_delivered_alone() {
+    let seen = "deliver a #1; deliver b #1; deliver c #1; deliver a #2; deliver b #1; deliver c #1";
+    check_with(two_deliveries(), "publish a b c; lease 30s; drop; lease 60s; ack a", seen);
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; crash; +0s; lease 60s", "deliver a #1; deliver a #2");
+}
+
+#[test]
+fn a_message_is_no_suspect_by_a_nack_nor_before_its_last_attempt_nor_when_it_is_retried_for_ever() {
+    check_with(two_deliveries(), "publish a b; lease 60s; nack a 0s", "deliver a #1; deliver b #1; deliver a #2");
+    check("publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+    let forever = QueueOptions { max_deliveries: 2, on_failure: OnFailure::RetryForever, ..QueueOptions::default() };
+    check_with(forever, "publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+}
+
+#[test]
+fn a_consumer_is_kept_for_a_suspect_until_it_is_idle() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c";
+    let seen = "deliver a #1; deliver b #1";
+    check_with(two_deliveries(), steps, seen);
+    check_with(two_deliveries(), &format!("{steps}; ack b"), &format!("{seen}; deliver a #2"));
+    check_with(two_deliveries(), &format!("{steps}; ack b; ack a"), &format!("{seen}; deliver a #2; deliver c #1"));
+    // An idle one that comes meanwhile takes it, and the other one goes on.
+    check_with(two_deliveries(), &format!("{steps}; lease 60s"), &format!("{seen}; deliver a #2; deliver c #1"));
+}
+
+#[test]
+fn a_suspect_waits_for_an_idle_consumer_one_visibility_timeout_at_most() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; extend b 900s; publish c; +89s; +1s; ack a; depth";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1; depth 2");
+}
+
+#[test]
+fn one_suspect_at_a_time_is_alone_while_others_consume() {
+    let seen = "deliver a #1; deliver b #1; deliver a #2; deliver c #1; deliver d #1; deliver b #2";
+    check_with(two_deliveries(), "publish a b c d; lease 30s x2; +30s; lease 60s; lease 60s; ack a", seen);
+}
+
+#[test]
+fn a_consumer_that_goes_or_pauses_is_kept_for_no_suspect() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; close; lease 60s; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver b #1; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; credit x0; ack b; credit x9; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; purge; publish d";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver d #1");
+}
+
+#[test]
+fn a_pull_that_gets_a_suspect_gets_only_it() {
+    let seen = "deliver a #1; deliver a #2; deliver b #1";
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; pull 9s x9; pull 9s x9", seen);
+    check_with(
+        two_deliveries(),
+        "publish a b; lease 30s x1; wait 9s x9; drop; +30s; wait 9s x9",
+        "deliver a #1; deliver b #1; deliver a #2",
+    );
 }
 
 #[test]

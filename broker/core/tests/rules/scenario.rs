@@ -6,8 +6,8 @@ use qwerq_core::dispatch::{Bounds, DeadLetter, GroupKey, Subscribe};
 use qwerq_core::entry::{Applied, AttemptEnded, ItemHead, ItemWriter, MOVED_KIND, Origin, PUBLISH_KIND, Settle};
 use qwerq_core::stored::key_hash;
 use qwerq_core::{
-    Admission, Body, Dispatch, Entry, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection,
-    RowChange, Seq, SessionId, State, SubscriptionKey,
+    Admission, Body, Delivery, Dispatch, Entry, GroupId, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions,
+    Rejection, RowChange, Seq, SessionId, State, SubscriptionKey,
 };
 
 const QUEUE: QueueId = QueueId(0);
@@ -23,6 +23,8 @@ pub(crate) struct Scenario {
     /// Entries that the rows contain.
     in_rows: usize,
     sessions: u64,
+    /// The newest consumer, pull or reader.
+    newest: SubscriptionKey,
     /// Of stored messages, by queue and sequence; of delayed ones, by number.
     names: BTreeMap<(QueueId, Seq), String>,
     delayed_names: BTreeMap<u64, String>,
@@ -60,6 +62,7 @@ impl Scenario {
             journal: Vec::new(),
             in_rows: 0,
             sessions: 0,
+            newest: SubscriptionKey { session: SessionId(0), number: 0 },
             names: BTreeMap::new(),
             delayed_names: BTreeMap::new(),
             leases: Vec::new(),
@@ -100,6 +103,17 @@ impl Scenario {
             ["publish", items @ ..] => self.publish(items),
             ["invalid", name] => self.publish_invalid(name),
             ["lease", timeout, more @ ..] => self.consume(millis(timeout), more),
+            ["pull", timeout, more @ ..] => self.pull(millis(timeout), more),
+            ["wait", timeout, more @ ..] => drop(self.open_pull(millis(timeout), more)),
+            ["answer"] => assert!(self.dispatch.close_pull(self.newest), "the newest pull waits"),
+            ["tail", credit] => self.read(self.state.queue(QUEUE).expect("created first").next_seq(), credit),
+            ["read", from, credit] => self.read(from.parse().expect("a position"), credit),
+            ["credit", credit] => assert!(self.dispatch.credit(self.newest, most(credit)), "the newest one is open"),
+            ["ack", lease, "by", session] => {
+                let session = SessionId(session.parse().expect("a session"));
+                let lease = Lease { session, ..self.lease(lease) };
+                self.settle_lease(&lease, |dispatch, _, _, session, id| dispatch.ack(session, id).map(Some));
+            }
             ["ack", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.ack(session, id).map(Some)),
             ["lost", "ack", lease] => {
                 let Lease { session, id, .. } = self.lease(lease);
@@ -123,6 +137,7 @@ impl Scenario {
             ["drop"] => self.disconnect(false),
             ["queue", name] => self.commit(self.state.create_queue(name, QueueOptions::default())),
             ["group", name] => self.commit(self.state.create_group(QUEUE, name, 0)),
+            ["delete"] => self.commit(Body::QueueDeleted { queue: QUEUE }),
             ["delete", name] => self.commit(Body::GroupDeleted { queue: QUEUE, group: self.group(QUEUE, name).group }),
             ["purge"] => self.commit(Body::Purged { queue: QUEUE, to: Seq::MAX, delayed_to: u64::MAX }),
             ["seek", group, to] => {
@@ -278,23 +293,59 @@ impl Scenario {
         if self.state.queue(queue).expect("looked up").group(group).is_none() {
             self.commit(self.state.create_group(queue, group, 0));
         }
-        self.sessions += 1;
-        let key = SubscriptionKey { session: SessionId(self.sessions), number: 1 };
+        let key = SubscriptionKey { session: self.new_session(), number: 1 };
+        self.newest = key;
         let bounds = Bounds { messages, bytes: u64::MAX };
         let subscribe = Subscribe { group: self.group(queue, group), bounds, concurrency: 1, visibility_timeout_ms };
         self.dispatch.subscribe(key, &subscribe).expect("the first of its connection");
     }
 
+    fn new_session(&mut self) -> SessionId {
+        self.sessions += 1;
+        SessionId(self.sessions)
+    }
+
+    fn open_pull(&mut self, visibility_timeout_ms: u64, more: &[&str]) -> SubscriptionKey {
+        let bounds = more.first().map_or(most("x100"), |bound| most(bound));
+        let subscribe = Subscribe { group: self.group(QUEUE, "g"), bounds, concurrency: 1, visibility_timeout_ms };
+        self.newest = SubscriptionKey::pull(self.new_session(), 1);
+        self.dispatch.open_pull(self.newest, &subscribe, more.contains(&"detached"));
+        self.newest
+    }
+
+    fn pull(&mut self, visibility_timeout_ms: u64, more: &[&str]) {
+        let key = self.open_pull(visibility_timeout_ms, more);
+        while let Some(delivery) = self.dispatch.pull(&self.state, self.now, key) {
+            self.delivered(&delivery);
+        }
+        self.dispatch.close_pull(key);
+    }
+
+    fn read(&mut self, from: Seq, credit: &str) {
+        self.newest = SubscriptionKey { session: self.new_session(), number: 1 };
+        self.dispatch.read(self.newest, QUEUE, from, most(credit)).expect("the first of its connection");
+    }
+
     fn deliver(&mut self) {
         while let Some(delivery) = self.dispatch.next_delivery(&self.state, self.now) {
-            let name = self.names[&(delivery.queue, delivery.seq)].clone();
-            let from = &self.state.queue(delivery.queue).expect("it delivers").name;
-            let from = if delivery.queue == QUEUE { String::new() } else { format!(" from {from}") };
-            let skipped = if delivery.skipped == 0 { String::new() } else { format!(" skipped {}", delivery.skipped) };
-            self.seen.push(format!("deliver {name} #{}{from}{skipped}", delivery.attempt));
-            let (attempt, session, id) = (delivery.attempt, delivery.subscription.session, delivery.lease_id);
-            self.leases.push(Lease { name, attempt, session, id });
+            self.delivered(&delivery);
         }
+        while let Some(reading) = self.dispatch.next_reading(&self.state) {
+            let skipped = if reading.skipped == 0 { String::new() } else { format!(", {} skipped", reading.skipped) };
+            self.seen.push(format!("read {}{skipped}", self.names[&(reading.queue, reading.seq)]));
+        }
+        let ended = self.dispatch.take_ended_readers();
+        self.seen.extend(ended.iter().map(|_| "reader ended".to_owned()));
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        let name = self.names[&(delivery.queue, delivery.seq)].clone();
+        let from = &self.state.queue(delivery.queue).expect("it delivers").name;
+        let from = if delivery.queue == QUEUE { String::new() } else { format!(" from {from}") };
+        let skipped = if delivery.skipped == 0 { String::new() } else { format!(" skipped {}", delivery.skipped) };
+        self.seen.push(format!("deliver {name} #{}{from}{skipped}", delivery.attempt));
+        let (attempt, session, id) = (delivery.attempt, delivery.subscription.session, delivery.lease_id);
+        self.leases.push(Lease { name, attempt, session, id });
     }
 
     /// The lease of `a`, the newest, or `a@1`, the first.
@@ -309,7 +360,16 @@ impl Scenario {
         lease: &str,
         end: impl FnOnce(&mut Dispatch, &State, Millis, SessionId, LeaseId) -> Result<Option<Proposal>, Rejection>,
     ) {
-        let Lease { session, id, .. } = self.lease(lease);
+        let lease = self.lease(lease);
+        self.settle_lease(&lease, end);
+    }
+
+    fn settle_lease(
+        &mut self,
+        lease: &Lease,
+        end: impl FnOnce(&mut Dispatch, &State, Millis, SessionId, LeaseId) -> Result<Option<Proposal>, Rejection>,
+    ) {
+        let Lease { session, id, .. } = *lease;
         match end(&mut self.dispatch, &self.state, self.now, session, id) {
             Ok(Some(proposal)) => self.propose(proposal),
             Ok(None) => {}
@@ -340,24 +400,26 @@ impl Scenario {
     /// What is due at this moment, and what follows from it.
     fn let_time_act(&mut self) {
         let is_due = |scenario: &Scenario| {
-            let due = scenario.state.next_due().map(|(at, _)| at);
-            due.into_iter().chain(scenario.dispatch.next_deadline()).any(|at| at <= scenario.now)
+            scenario.state.next_due().into_iter().chain(scenario.dispatch.next_deadline()).any(|at| at <= scenario.now)
         };
         while is_due(self) {
             let proposals = self.dispatch.tick(&self.state, self.now);
             proposals.into_iter().for_each(|proposal| self.propose(proposal));
-            while let Some((_, queue)) = self.state.next_due().filter(|(at, _)| *at <= self.now) {
-                let due = self.state.queue(queue).expect("something is due there").delayed().due(self.now);
-                let (keys, items) = due
-                    .map(|(key, delayed)| {
-                        let head = ItemHead { key: delayed.key, expires_at: delayed.expires_at, ..ItemHead::default() };
-                        (key, (self.delayed_names[&key.number].clone(), head))
-                    })
-                    .unzip();
-                let items: Vec<_> = items;
-                self.move_messages(&Origin::Due { queue, keys }, &items);
+            for queue in self.state.due_queues(self.now).map(|queue| queue.id).collect::<Vec<_>>() {
+                self.fall_due(queue);
             }
         }
+    }
+
+    fn fall_due(&mut self, queue: QueueId) {
+        let due = self.state.queue(queue).expect("something is due there").delayed().due(self.now);
+        let (keys, items): (_, Vec<_>) = due
+            .map(|(key, delayed)| {
+                let head = ItemHead { key: delayed.key, expires_at: delayed.expires_at, ..ItemHead::default() };
+                (key, (self.delayed_names[&key.number].clone(), head))
+            })
+            .unzip();
+        self.move_messages(&Origin::Due { queue, keys }, &items);
     }
 
     fn propose(&mut self, proposal: Proposal) {
@@ -414,6 +476,11 @@ impl Scenario {
         self.commit(Body::Epoch { epoch: self.state.epoch() + 1 });
         self.dispatch = Dispatch::new(&self.state, self.sessions);
     }
+}
+
+/// `x5`: five messages and no limit of bytes.
+fn most(text: &str) -> Bounds {
+    Bounds { messages: text.trim_start_matches('x').parse().expect("x and a number"), bytes: u64::MAX }
 }
 
 /// `5s` or `700ms`.

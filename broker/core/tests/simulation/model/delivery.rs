@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use qwerq_core::dispatch::{Dispatch, GroupKey};
 use qwerq_core::{Delivery, Millis, Seq};
 
+use super::suspect::is_suspect;
 use super::{Class, Group, Lease, Model, Queue};
+
+/// What a delivery may take in a pull's answer beside payload and headers.
+const FRAME_BYTES: u64 = 2_048;
 
 impl Model {
     /// Why the group must not get `seq` at `now`.
@@ -50,6 +54,11 @@ impl Model {
 
     /// What the group must get as soon as a consumer has credit, in order.
     fn deliverable(&self, key: GroupKey, now: Millis) -> Vec<(Seq, Option<Class>)> {
+        self.heads(key, now).into_iter().filter(|(.., suspect)| !suspect).map(|(seq, class, _)| (seq, class)).collect()
+    }
+
+    /// The same with suspects, which are marked.
+    pub(super) fn heads(&self, key: GroupKey, now: Millis) -> Vec<(Seq, Option<Class>, bool)> {
         let queue = &self.queues[&key.queue];
         let group = &queue.groups[&key.group];
         let leased: BTreeSet<_> = self.leases.iter().filter(|lease| lease.group == key).map(|lease| lease.seq).collect();
@@ -63,25 +72,24 @@ impl Model {
             let class = self.class(queue, group, seq);
             let is_paused = paused && class != Some(Class::Again) && last_settled.is_none_or(|last| last < seq);
             if is_head && is_due && !is_paused && !leased.contains(&seq) {
-                found.push((seq, class));
+                found.push((seq, class, is_suspect(queue, group, seq)));
             }
         }
         found
     }
 
     /// Holds a delivery against every rule, but only if `thorough` against what else could have been delivered; and takes note of it.
-    pub(crate) fn delivered(&mut self, now: Millis, delivery: &Delivery, thorough: bool) {
+    /// `asked`: the consumer asked for what is there now, whoever else waits.
+    pub(crate) fn delivered(&mut self, now: Millis, delivery: &Delivery, thorough: bool, asked: bool) {
         let Delivery { subscription: to, lease_id, queue, seq, attempt, skipped, lease_ms } = *delivery;
         let subscription = self.open(to).expect("a delivery goes to an open subscription");
         let key = subscription.group;
         assert_eq!(key.queue, queue, "a delivery comes from the subscription's queue");
-        let mine = self.held(subscription);
-        let willing: Vec<_> = self.willing(key).map(|other| (self.held(other).0, other.key)).collect();
-        assert!(willing.iter().any(|(_, key)| *key == to), "{to:?} holds {mine:?} and is beyond its bounds or silent");
-        assert!(willing.iter().all(|(held, _)| *held >= mine.0), "{to:?} holds {mine:?}, another one fewer: {willing:?}");
         if let Some(objection) = self.objection(key, seq, now) {
             panic!("{seq} of {key:?} was delivered and {objection}");
         }
+        let suspect = is_suspect(&self.queues[&queue], self.group(key).unwrap(), seq);
+        self.check_consumer(now, delivery, suspect, thorough, asked);
         assert_eq!(lease_id.epoch, self.epoch, "a lease is of the current epoch");
         assert!(self.leases.iter().all(|lease| lease.id != lease_id), "a lease id is given once");
         let group = self.group(key).unwrap();
@@ -89,30 +97,47 @@ impl Model {
         assert_eq!(attempt, ended + 1, "the attempt of {seq} is one more than have ended");
         assert_eq!(skipped, group.skipped, "{key:?} is told how many messages went before it saw them");
         let class = self.class(&self.queues[&queue], group, seq);
-        if thorough {
+        if thorough && !suspect && !group.blurred {
             self.check_turn(key, seq, class, now);
         }
-        let size = self.queues[&queue].stored[&seq].size;
         assert_eq!(lease_ms, subscription.visibility_timeout_ms, "a lease lasts as long as the subscription asked for");
-        let (serial, deadline) = (subscription.serial, now + lease_ms);
-        let (session, visibility_timeout_ms) = (to.session, lease_ms);
         self.leases.push(Lease {
             id: lease_id,
             group: key,
             seq,
-            session,
-            serial,
-            visibility_timeout_ms,
-            deadline,
+            owner: (!subscription.is_detached()).then_some(to.session),
+            serial: subscription.serial,
+            visibility_timeout_ms: lease_ms,
+            deadline: now + lease_ms,
             attempt,
-            size,
+            size: self.queues[&queue].stored[&seq].size,
             settling: false,
+            alone: suspect,
             acked: false,
         });
         let group = self.queues.get_mut(&queue).unwrap().groups.get_mut(&key.group).unwrap();
         group.delivered.insert(seq);
-        group.last = class;
+        if !suspect {
+            group.last = class;
+        }
         group.skipped = 0;
+    }
+
+    /// A delivery goes to a consumer with credit, and to the one that has the fewest; one may be kept for a suspect.
+    fn check_consumer(&self, now: Millis, delivery: &Delivery, suspect: bool, thorough: bool, asked: bool) {
+        let to = self.open(delivery.subscription).unwrap();
+        let (mine, bytes) = self.held(to);
+        assert!(self.may_take(to), "{:?} holds {mine}, and is beyond its bounds, silent or alone with a suspect", to.key);
+        let size = self.queues[&delivery.queue].stored[&delivery.seq].size;
+        let frame = bytes + u64::from(size) + u64::from(mine + 1) * FRAME_BYTES;
+        assert!(to.pull.is_none() || mine == 0 || frame <= to.bounds.bytes, "the answer to {:?} takes {frame} bytes", to.key);
+        if suspect {
+            self.check_isolation(to.group, delivery.seq, to, now);
+        } else if !asked {
+            let kept = usize::from(!thorough || self.waiting_suspects(to.group, now) > 0);
+            let fewer = self.willing(to.group).filter(|other| self.held(other).0 < mine).count();
+            assert!(fewer <= kept, "{:?} holds {mine}, others fewer", to.key);
+        }
     }
 
     /// Redeliveries go in order, and alternate with fresh messages.
@@ -148,7 +173,13 @@ impl Model {
     /// Nothing that a willing consumer could have stays behind.
     pub(crate) fn check_nothing_is_withheld(&self, now: Millis) {
         for key in self.group_keys() {
-            if self.willing(key).next().is_some() {
+            let willing: Vec<_> = self.willing(key).map(|subscription| self.held(subscription).0).collect();
+            if willing.is_empty() {
+                continue;
+            }
+            let suspects = self.waiting_suspects(key, now);
+            assert!(suspects == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
+            if willing.len() > usize::from(suspects > 0) {
                 assert_eq!(self.deliverable(key, now), [], "{key:?} has a consumer with credit, and these wait");
             }
         }

@@ -159,6 +159,7 @@ impl Model {
         let messages = queue.stored.values().map(|stored| stored.message).chain(queue.delayed.values().map(|delayed| delayed.message));
         messages.for_each(|message| self.ledger.let_go(message));
         self.dropped.push(id);
+        self.end_readers(id);
         Applied::Queue(id)
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Group {
     /// Those with attempts that dispatch wakes up for, as their time has not come yet.
     pub(crate) waiting: BTreeSet<Seq>,
     pub(crate) last: Option<Class>,
+    /// A message may have been taken for a pull's answer and put back, as it did not fit: it then counts as redelivered.
+    pub(crate) blurred: bool,
     /// Expired messages whose end is proposed.
     pub(crate) leaving: BTreeSet<Seq>,
     /// Messages that a stream let go before the group settled them, since its last delivery.
@@ -56,6 +58,7 @@ impl Group {
         self.delivered.clear();
         self.waiting = self.attempts.keys().copied().collect();
         self.last = None;
+        self.blurred = false;
         self.leaving.clear();
         self.skipped = 0;
         self.idle = Idle::Unknown;
@@ -75,6 +78,6 @@ impl Group {
 
     /// Nothing is remembered but the name and what `settled` says.
     pub(crate) fn begin_anew(&mut self, settled: BTreeSet<Seq>) {
-        *self = Group { name: std::mem::take(&mut self.name), settled, idle: self.idle, ..Group::default() };
+        *self = Group { name: std::mem::take(&mut self.name), settled, idle: self.idle, blurred: self.blurred, ..Group::default() };
     }
 }

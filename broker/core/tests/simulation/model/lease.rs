@@ -1,4 +1,4 @@
-//! The rules of leases: a lease settles only while it runs, once, for the connection that got it; and what follows its end.
+//! The rules of leases: a lease settles only while it runs, once, for the connection that got it (a detached one for anybody); and what follows its end.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,8 @@ pub(crate) struct Lease {
     pub(crate) id: LeaseId,
     pub(crate) group: GroupKey,
     pub(crate) seq: Seq,
-    pub(crate) session: SessionId,
+    /// Whose it is; nobody's: whoever has the id may settle it.
+    pub(crate) owner: Option<SessionId>,
     pub(super) serial: u64,
     pub(super) visibility_timeout_ms: u64,
     pub(super) deadline: Millis,
@@ -22,13 +23,15 @@ pub(crate) struct Lease {
     pub(super) size: u32,
     /// Its end is proposed and not durable yet.
     pub(crate) settling: bool,
+    /// A suspect: nothing else goes to its consumer.
+    pub(super) alone: bool,
     /// By an ack.
     pub(super) acked: bool,
 }
 
 impl Model {
     fn in_force(&mut self, session: SessionId, id: LeaseId) -> Option<&mut Lease> {
-        self.leases.iter_mut().find(|lease| lease.id == id && lease.session == session && !lease.settling)
+        self.leases.iter_mut().find(|lease| lease.id == id && lease.owner.is_none_or(|owner| owner == session) && !lease.settling)
     }
 
     pub(crate) fn is_leased(&self, key: GroupKey, seq: Seq) -> bool {

@@ -13,8 +13,10 @@ mod lease;
 mod ledger;
 mod moves;
 mod queue;
+mod reader;
 mod retention;
 mod subscription;
+mod suspect;
 mod timers;
 
 use std::collections::BTreeMap;
@@ -28,7 +30,8 @@ use group::{Class, Group};
 pub(crate) use lease::Lease;
 use ledger::Ledger;
 use queue::{Delayed, Queue, Remembered, Stored};
-pub(crate) use subscription::Subscription;
+pub(crate) use reader::Reader;
+pub(crate) use subscription::{Pull, Subscription};
 
 /// Everything that the broker has promised.
 #[derive(Default)]
@@ -48,6 +51,8 @@ pub(crate) struct Model {
     /// In order of granting.
     pub(crate) leases: Vec<Lease>,
     ended: Vec<SubscriptionKey>,
+    pub(crate) readers: Vec<Reader>,
+    ended_readers: Vec<SubscriptionKey>,
     ledger: Ledger,
 }
 
@@ -81,6 +86,8 @@ impl Model {
         self.subscriptions.clear();
         self.leases.clear();
         self.ended.clear();
+        self.readers.clear();
+        self.ended_readers.clear();
         for queue in self.queues.values_mut() {
             queue.crash();
         }

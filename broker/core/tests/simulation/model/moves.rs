@@ -139,7 +139,7 @@ impl Model {
         }
         self.queues.get_mut(&id).unwrap().groups.values_mut().for_each(|group| group.settle_below(to));
         self.skip(id, &skipped);
-        Applied::Floored { queue: id, to, messages: u64::try_from(gone.len()).unwrap(), skipped }
+        Applied::Floored { queue: id, to, delayed_to: 0, messages: u64::try_from(gone.len()).unwrap(), skipped }
     }
 
     /// As a floor, and what is delayed goes too; nobody is told that it skipped something.
@@ -154,7 +154,8 @@ impl Model {
         let Applied::Floored { to, messages, .. } = self.floor(id, to) else { unreachable!("the queue is there") };
         let groups = self.queues.get_mut(&id).unwrap().groups.values_mut();
         groups.zip(before).for_each(|(group, skipped)| group.skipped = skipped);
-        Applied::Floored { queue: id, to, messages: messages + u64::try_from(delayed.len()).unwrap(), skipped: Vec::new() }
+        let messages = messages + u64::try_from(delayed.len()).unwrap();
+        Applied::Floored { queue: id, to, delayed_to, messages, skipped: Vec::new() }
     }
 
     /// The group has settled what lies before `to` and nothing else; whatever it held or tried is forgotten.

@@ -113,8 +113,8 @@ impl Model {
         leases.chain(retries).chain(idle).chain(expiring).chain(self.queues.values().filter_map(|queue| queue.next_age())).min()
     }
 
-    /// When the next delayed message falls due, and in which queue.
-    pub(crate) fn next_due(&self) -> Option<(Millis, QueueId)> {
-        self.queues.iter().filter_map(|(id, queue)| queue.delayed.keys().next().map(|key| (key.due, *id))).min()
+    /// When the next delayed message falls due.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.queues.values().filter_map(|queue| queue.delayed.keys().next().map(|key| key.due)).min()
     }
 }

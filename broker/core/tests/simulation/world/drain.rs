@@ -30,7 +30,7 @@ impl World {
         while self.is_anything_left() {
             self.join_all(session);
             self.deliver();
-            let leases: Vec<_> = self.model.leases.iter().map(|lease| (lease.session, lease.id)).collect();
+            let leases: Vec<_> = self.model.leases.iter().map(|lease| (lease.owner.unwrap_or(session), lease.id)).collect();
             idle = if leases.is_empty() { idle + 1 } else { 0 };
             assert!(idle < IDLE_ROUNDS_MAX, "committed messages are never delivered");
             leases.into_iter().for_each(|(session, id)| self.ack(session, id));

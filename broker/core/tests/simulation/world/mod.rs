@@ -61,6 +61,7 @@ pub(crate) struct World {
     dropped: Vec<(usize, QueueId)>,
     sessions: Vec<SessionId>,
     next_session: u64,
+    next_pull: u64,
     /// Numbers of messages, which are what they contain.
     next_message: u64,
     /// Every lease ever granted, and to whom.
@@ -94,6 +95,7 @@ impl World {
             dropped: Vec::new(),
             sessions: Vec::new(),
             next_session: 1,
+            next_pull: 0,
             next_message: 0,
             granted: Vec::new(),
             covered: Covered::default(),
@@ -119,7 +121,10 @@ impl World {
         match self.dice.below(1_000) {
             0..190 => self.publish(),
             190..200 => self.publish_invalid(),
-            200..285 => self.subscribe(),
+            200..265 => self.subscribe(),
+            265..277 => self.pull(),
+            277..282 => self.answer_pull(),
+            282..285 => self.read(),
             285..500 => self.use_lease(),
             500..525 => self.hear(),
             525..660 => self.pass_time(),
@@ -149,6 +154,10 @@ impl World {
         ended.sort_unstable();
         self.covered.ended_subscriptions += count(ended.len());
         assert_eq!(ended, self.model.take_ended(), "subscriptions end with their group");
+        let mut ended = self.dispatch.take_ended_readers();
+        ended.sort_unstable();
+        self.covered.ended_readers += count(ended.len());
+        assert_eq!(ended, self.model.take_ended_readers(), "readers end with their queue");
         if let Some(at) = self.model.next_deadline() {
             assert!(
                 self.dispatch.next_deadline().is_some_and(|given| given <= at),

@@ -25,7 +25,9 @@ impl World {
     /// Delayed messages whose time has come move to the end of their queue, some at a time.
     pub(super) fn fall_due(&mut self) {
         let ready: Vec<_> = self.model.queues.keys().copied().filter(|id| !self.model.queues[id].due(self.now).is_empty()).collect();
-        assert_eq!(self.state.next_due().is_some_and(|(at, _)| at <= self.now), !ready.is_empty(), "something is due");
+        let mut given: Vec<_> = self.state.due_queues(self.now).map(|queue| queue.id).collect();
+        given.sort_unstable();
+        assert_eq!(given, ready, "queues in which something is due");
         for queue in ready {
             let most = if self.dice.one_in(2) { 1_000 } else { self.dice.within(1, 3) };
             let delayed = self.state.queue(queue).expect("the model has it").delayed();
@@ -104,7 +106,7 @@ impl World {
 
     /// The earlier of dispatch's deadline and the next delayed message.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
-        self.dispatch.next_deadline().into_iter().chain(self.state.next_due().map(|(at, _)| at)).min()
+        self.dispatch.next_deadline().into_iter().chain(self.state.next_due()).min()
     }
 }
 

@@ -9,7 +9,9 @@ use crate::model::Expected;
 impl World {
     /// Acks, nacks, rejects, releases or extends: mostly leases in force, sometimes any that ever was, or one that never was.
     pub(super) fn use_lease(&mut self) {
-        let mut ids: Vec<_> = self.model.leases.iter().filter(|lease| !lease.settling).map(|lease| (lease.session, lease.id)).collect();
+        let anybody = self.any_session();
+        let running = self.model.leases.iter().filter(|lease| !lease.settling);
+        let mut ids: Vec<_> = running.map(|lease| (lease.owner.unwrap_or(anybody), lease.id)).collect();
         if self.dice.one_in(5) {
             ids = self.granted.iter().rev().take(60).copied().collect();
         }
@@ -44,6 +46,7 @@ impl World {
         say!(self, "{session:?} acks {id:?}: {given:?}");
         let expected = self.model.ack(session, id);
         self.covered.acked += u64::from(expected.is_some());
+        self.covered.settled_by_anybody += u64::from(self.model.leases.iter().any(|lease| lease.id == id && lease.owner.is_none()));
         self.stale_or(given.map(Some), expected.map(Some));
     }
 
