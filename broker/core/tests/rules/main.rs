@@ -296,18 +296,27 @@ fn an_expired_message_of_a_queue_without_groups_goes_too() {
 }
 
 #[test]
+fn more_messages_than_one_look_takes_expire_all_the_same() {
+    let items: Vec<_> = (0..2_500).map(|n| format!("m{n}~5s")).collect();
+    check(&format!("publish {}; +5s; depth", items.join(" ")), "depth 0");
+    check(&format!("delete g; publish {}; +5s; depth", items.join(" ")), "depth 0");
+}
+
+#[test]
 fn a_message_that_is_due_after_its_own_end_still_goes() {
     // The sweep at 5 s has looked at what expires until then; the delayed one arrives behind it.
     check("publish a~5s b+1s~2s; +9s; depth; lease 60s", "depth 0");
 }
 
 #[test]
-fn what_has_expired_ends_for_a_group_that_comes_or_begins_anew_later() {
-    check_with(
-        stream(),
-        "publish a~5s b; lease 60s; ack a; ack b; +9s; seek g a; ack b; group h; +1s; lease 60s h",
-        concat!("deliver a #1; deliver b #1; deliver b #1; ", "deliver b #1"),
-    );
+fn what_expired_while_it_was_leased_ends_for_groups_that_come_or_go_meanwhile() {
+    check("publish a~5s; lease 60s; +9s; group h; ack a; depth", "deliver a #1; depth 0");
+    check("publish a~5s; lease 60s; +9s; delete g; depth", "deliver a #1; depth 0");
+}
+
+#[test]
+fn a_seek_does_not_bring_back_what_has_expired() {
+    check_with(stream(), "publish a~5s b; lease 60s; ack a; ack b; +9s; seek g a", "deliver a #1; deliver b #1; deliver b #1");
 }
 
 fn stream() -> QueueOptions {
