@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::consume::ConsumeArgs;
+use crate::explain::ExplainArgs;
 use crate::generate::GenArgs;
 use crate::health::HealthArgs;
 use crate::publish::PublishArgs;
@@ -37,6 +38,9 @@ pub(crate) enum Command {
     /// Consume messages and print one JSON object a line
     #[command(after_help = CONSUME_EXAMPLES)]
     Consume(ConsumeArgs),
+    /// Say why a message, an ordering key or a consumer group does not move
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -81,6 +85,14 @@ Examples:
   qwer-q consume -q orders -n 1
   qwer-q consume -q orders -g billing --wait 5s | jq .body
   qwer-q consume -q orders            # until Ctrl-C";
+
+const EXPLAIN_EXAMPLES: &str = "\
+The first line is the cause in one sentence; without --id, --seq and --key it is about the consumer groups.
+
+Examples:
+  qwer-q explain -q orders
+  qwer-q explain -q orders -g billing --id 01J9ZK5Q3V8M2T4W6X8Y0A1B2C
+  qwer-q explain -q orders --key customer-7 --json | jq -r .cause";
 
 const GEN_EXAMPLES: &str = "\
 Examples:

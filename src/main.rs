@@ -9,6 +9,7 @@ mod broker;
 mod consume;
 mod contract;
 mod duration;
+mod explain;
 mod failure;
 mod generate;
 mod health;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Publish(args) => publish::run(args),
         Command::Consume(args) => consume::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -9,6 +9,7 @@
 //! | `pull 30s x2` | the same, but what it takes is one answer; `pull 30s x2 detached`: and its leases outlive it |
 //! | `wait 30s x2`, `answer` | a pull for which nothing was there waits; the newest one is closed |
 //! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; whoever is newest gets credit |
+//! | `why a`, `why key k`, `why` | what is in the way of a message, of a key, of the group |
 //! | `ack a`, `nack a`, `nack a 5s`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first |
 //! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
 //! | `+31s` | the clock moves, and dispatch is told |
@@ -19,7 +20,7 @@
 
 use std::collections::BTreeMap;
 
-use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
+use qwerq_core::dispatch::{Bounds, GroupKey, Head, Obstacle, Subscribe};
 use qwerq_core::entry::{AttemptEnded, ItemHead, ItemWriter, PUBLISH_KIND, Settle};
 use qwerq_core::options::{Mode, OnFailure};
 use qwerq_core::stored::key_hash;
@@ -247,6 +248,42 @@ fn a_pull_that_gets_a_suspect_gets_only_it() {
     );
 }
 
+#[test]
+fn what_is_in_the_way_of_a_message_is_told() {
+    for (steps, seen) in [
+        ("publish a; why a", "a: no-consumer"),
+        ("publish a; lease 30s; why a", "deliver a #1; a: leased"),
+        ("publish a; lease 30s; lost ack a; why a", "deliver a #1; a: settling"),
+        ("publish a; lease 30s; ack a; why a", "deliver a #1; a: settled"),
+        ("publish a; lease 30s; nack a 5s; why a; +5s; why a", "deliver a #1; a: backing-off; deliver a #2; a: leased"),
+        ("publish a b; lease 30s x1; why b", "deliver a #1; b: no-credit"),
+        ("publish a b; lease 30s x1; +30s; why b", "deliver a #1; b: silent-consumers"),
+        ("publish a/k b/k; lease 30s; why b; why key k", "deliver a #1; b: key-blocked by a: leased; k: a: leased"),
+        ("publish a/k b/k; why key k; why key l", "k: a: no-consumer; l: not-found"),
+    ] {
+        check(steps, seen);
+    }
+    let few = QueueOptions { max_unsettled: 1, ..QueueOptions::default() };
+    check_with(few, "publish a b; lease 30s; ack b; publish c; why c", "deliver a #1; deliver b #1; c: paused");
+    let steps = "publish a b; lease 30s x2; +30s; lease 90s; why b; ack a; why b";
+    let seen = "deliver a #1; deliver b #1; deliver a #2; b: isolated-suspect after a; deliver b #2; b: leased";
+    check_with(two_deliveries(), steps, seen);
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; why a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; a: isolated-suspect");
+}
+
+#[test]
+fn what_is_in_the_way_of_a_group_is_told() {
+    for (steps, seen) in [
+        ("why", "g: idle"),
+        ("publish a; why; lease 30s; why; ack a; why", "g: a: no-consumer; deliver a #1; g: a: leased; g: idle"),
+        ("publish a b; lease 30s x1; why", "deliver a #1; g: b: no-credit"),
+        ("publish a; lease 30s; nack a 5s; why", "deliver a #1; g: a: backing-off"),
+    ] {
+        check(steps, seen);
+    }
+}
+
 fn check(steps: &str, seen: &str) {
     check_with(QueueOptions::default(), steps, seen);
 }
@@ -325,6 +362,16 @@ impl Scenario {
             ["extend", lease, by] => {
                 let by = millis(by);
                 self.settle(lease, |dispatch, _, now, session, id| dispatch.extend(now, session, id, by).map(|()| None));
+            }
+            ["why"] => self.explain("g", |dispatch, state, now, key| dispatch.explain_group(state, now, key)),
+            ["why", "key", name] => {
+                let hash = key_hash(name);
+                self.explain(name, |dispatch, state, now, key| dispatch.explain_key(state, now, key, hash));
+            }
+            ["why", name] => {
+                let at = self.names.iter().position(|known| known == name).expect("a message of the scenario");
+                let obstacle = self.dispatch.explain_message(&self.state, self.now, self.group("g"), at as Seq);
+                self.seen.push(format!("{name}: {}", self.words(&obstacle)));
             }
             ["heard"] => self.dispatch.heard(SessionId(self.sessions)),
             ["close"] => self.disconnect(true),
@@ -416,6 +463,20 @@ impl Scenario {
     fn read(&mut self, from: Seq, credit: &str) {
         self.newest = SubscriptionKey { session: self.new_session(), number: 1 };
         self.dispatch.read(self.newest, QUEUE, from, most(credit)).expect("the first of its connection");
+    }
+
+    fn explain(&mut self, of: &str, explain: impl FnOnce(&Dispatch, &State, Millis, GroupKey) -> Head) {
+        let head = explain(&self.dispatch, &self.state, self.now, self.group("g"));
+        let seq = head.seq.map(|seq| format!("{}: ", self.name(seq))).unwrap_or_default();
+        self.seen.push(format!("{of}: {seq}{}", self.words(&head.obstacle)));
+    }
+
+    fn words(&self, obstacle: &Obstacle) -> String {
+        match obstacle {
+            Obstacle::KeyBlocked { by, because } => format!("key-blocked by {}: {}", self.name(*by), because.name()),
+            Obstacle::IsolatedSuspect { after: Some(seq), .. } => format!("isolated-suspect after {}", self.name(*seq)),
+            other => other.name().to_owned(),
+        }
     }
 
     fn group(&self, name: &str) -> GroupKey {

@@ -133,8 +133,7 @@ impl GroupRun {
     fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
         // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
         // created over many gaps would never close them.
-        let is_paused = group.settled_intervals() as u64 >= queue.options.max_unsettled;
-        let end = if is_paused { group.settled_end() } else { queue.next_seq() };
+        let end = if is_paused(queue, group) { group.settled_end() } else { queue.next_seq() };
         loop {
             let seq = group.next_unsettled(self.cursor);
             if seq >= end {
@@ -153,6 +152,20 @@ impl GroupRun {
                 return Some(seq);
             }
         }
+    }
+
+    pub(crate) fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// The message of an ordering key that is in flight or next.
+    pub(crate) fn key_holder(&self, key: u64) -> Option<Seq> {
+        self.keys.get(&key).map(|run| run.holder)
+    }
+
+    /// Whether a message is among those that a pause holds back.
+    pub(crate) fn is_paused_at(&self, queue: &Queue, group: &Group, seq: Seq) -> bool {
+        seq >= self.cursor && is_paused(queue, group) && seq >= group.settled_end()
     }
 
     /// Takes the key for `seq`, or lets `seq` wait for it. Messages without a key are always free.
@@ -229,6 +242,10 @@ impl GroupRun {
     pub(crate) fn blocked_keys(&self) -> u64 {
         self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
     }
+}
+
+fn is_paused(queue: &Queue, group: &Group) -> bool {
+    group.settled_intervals() as u64 >= queue.options.max_unsettled
 }
 
 /// Settled, or expired: what has expired is taken away by a sweep, which knows of it.

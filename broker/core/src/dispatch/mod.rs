@@ -6,6 +6,7 @@
 //! `reader.rs` are the two other ways to get messages.
 
 mod expiry;
+mod explain;
 mod failure;
 mod group_run;
 mod isolation;
@@ -26,6 +27,7 @@ use crate::rejection::Rejection;
 use crate::state::State;
 
 use expiry::Sweeps;
+pub use explain::{Consumers, Head, Obstacle};
 use failure::Failure;
 pub use failure::{DeadLetter, Reason};
 use group_run::GroupRun;
