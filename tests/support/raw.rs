@@ -126,6 +126,12 @@ impl Raw {
         self.take(1).remove(0)
     }
 
+    /// The next delivery; those that come in the same frame go behind the others in `waiting`.
+    pub(crate) fn take_one_of_many(&mut self, waiting: &mut std::collections::VecDeque<wire::Delivered>) -> wire::Delivered {
+        waiting.extend(self.expect::<wire::Deliver>(Opcode::Message).messages);
+        waiting.pop_front().expect("a MESSAGE holds messages")
+    }
+
     /// ACK, NACK, REJECT, RELEASE or EXTEND_VISIBILITY of one lease, confirmed; what is delivered meanwhile comes back too.
     pub(crate) fn settle(
         &mut self,
