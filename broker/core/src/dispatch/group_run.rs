@@ -73,6 +73,11 @@ impl GroupRun {
         self.offers.contains(&(subscription.in_flight, key))
     }
 
+    /// Whether there may be anything to do about suspects: those that are not put aside yet are ready.
+    pub(crate) fn may_have_suspects(&self) -> bool {
+        !self.ready.is_empty() || !self.suspects.is_empty() || self.isolation.is_some()
+    }
+
     /// Whether a suspect waits, or somebody for one, and none is leased.
     pub(crate) fn may_isolate(&self) -> bool {
         match self.isolation {
@@ -241,6 +246,25 @@ impl GroupRun {
 
     pub(crate) fn blocked_keys(&self) -> u64 {
         self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
+    }
+}
+
+/// A message that is to be leased, and what its lease needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Picked {
+    pub(crate) seq: Seq,
+    /// Payload and headers.
+    pub(crate) bytes: u32,
+    /// 1 for the first delivery.
+    pub(crate) attempt: u32,
+}
+
+impl Picked {
+    pub(crate) fn new(queue: &Queue, group: &Group, seq: Seq) -> Picked {
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        let attempts = group.attempts();
+        let attempt = if attempts.is_empty() { 1 } else { attempts.get(&seq).map_or(1, |attempt| attempt.ended + 1) };
+        Picked { seq, bytes, attempt }
     }
 }
 
