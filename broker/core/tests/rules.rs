@@ -168,6 +168,8 @@ fn a_reader_gets_what_is_published_without_leases_and_holds_nothing_back() {
 #[test]
 fn a_reader_gets_as_many_as_its_last_credit_says() {
     check("publish a b c d; read 0 x1; credit x2; credit x9", "read a; read b; read c; read d");
+    check("publish a; read 0 x9; credit x0; publish b; credit x9", "read a; read b");
+    check("publish a; read 0 x9; credit x0; publish b", "read a");
     check("publish a b; read 0 x1; credit x0; publish c; credit x9", "read a; read b; read c");
 }
 

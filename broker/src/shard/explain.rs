@@ -17,6 +17,9 @@ use super::{Fault, Shard, reply};
 /// Messages that one turn looks at, at most.
 const LOOKED_AT_MAX: usize = 1_000;
 
+/// Bytes of messages after which a turn looks no further.
+const LOOKED_AT_BYTES: usize = 8 << 20;
+
 /// An EXPLAIN whose message is being looked for.
 #[derive(Debug)]
 pub struct Explaining {
@@ -26,6 +29,8 @@ pub struct Explaining {
     delayed: Option<DelayedKey>,
     seq: Option<Seq>,
     letters: Vec<Letter>,
+    /// What this turn has looked at.
+    bytes: usize,
 }
 
 /// Where the search goes on.
@@ -41,6 +46,14 @@ enum Place {
     Done,
 }
 
+impl Explaining {
+    /// Looks at a stored message: whether it has the id that is asked for.
+    fn is_meant(&mut self, stored: &[u8]) -> bool {
+        self.bytes += stored.len();
+        has_id(stored, &self.request.id)
+    }
+}
+
 impl Shard {
     pub(super) fn explain(&mut self, asker: Asker, request: wire::Explain) -> Result<(), Fault> {
         if let Err(error) = self.check_explain(&request) {
@@ -52,7 +65,7 @@ impl Shard {
             (Some(seq), _) => self.after_message(&request, seq),
             (None, true) => Place::Done,
         };
-        self.search(Explaining { asker, seq: request.seq, request, place, delayed: None, letters: Vec::new() })
+        self.search(Explaining { asker, seq: request.seq, request, place, delayed: None, letters: Vec::new(), bytes: 0 })
     }
 
     fn check_explain(&self, request: &wire::Explain) -> Result<(), wire::Error> {
@@ -84,7 +97,11 @@ impl Shard {
                 return Ok(());
             }
         };
+        search.bytes = 0;
         for _ in 0..LOOKED_AT_MAX {
+            if search.bytes >= LOOKED_AT_BYTES {
+                break;
+            }
             search.place = match search.place {
                 Place::Delayed(after) => self.look_at_delayed(id, after, &mut search)?,
                 Place::Live(seq) => self.look_at_message(id, seq, &mut search)?,
@@ -104,8 +121,7 @@ impl Shard {
     fn look_at_delayed(&mut self, id: QueueId, after: Option<DelayedKey>, search: &mut Explaining) -> Result<Place, Fault> {
         let queue = self.state.queue(id).expect("just looked up");
         let Some(key) = queue.delayed().after(after) else { return Ok(Place::Live(0)) };
-        let wanted = &search.request.id;
-        if !self.payloads.with_in((id, Space::Delayed), key.number, |stored| has_id(stored, wanted))? {
+        if !self.payloads.with_in((id, Space::Delayed), key.number, |stored| search.is_meant(stored))? {
             return Ok(Place::Delayed(Some(key)));
         }
         search.delayed = Some(key);
@@ -114,8 +130,7 @@ impl Shard {
 
     fn look_at_message(&mut self, id: QueueId, from: Seq, search: &mut Explaining) -> Result<Place, Fault> {
         let Some(seq) = self.state.queue(id).expect("just looked up").messages().next_at(from) else { return Ok(Place::Letters(0)) };
-        let wanted = &search.request.id;
-        if !self.payloads.with(id, seq, |stored| has_id(stored, wanted))? {
+        if !self.payloads.with(id, seq, |stored| search.is_meant(stored))? {
             return Ok(Place::Live(seq + 1));
         }
         search.seq = Some(seq);
@@ -134,10 +149,9 @@ impl Shard {
         let name = self.state.queue(source).expect("just looked up").dlq_name();
         let Some(dlq) = self.state.queue_named(&name) else { return Ok(Place::Done) };
         let Some(seq) = dlq.messages().next_at(from) else { return Ok(Place::Done) };
-        let wanted = &search.request.id;
-        let decode = |stored: &[u8]| match search.seq {
-            None if !has_id(stored, wanted) => None,
-            _ => Some(wire::Delivered::decode(stored).expect("what is stored was encoded by us")),
+        let decode = |stored: &[u8]| {
+            let may_be_meant = search.is_meant(stored) || search.seq.is_some();
+            may_be_meant.then(|| wire::Delivered::decode(stored).expect("what is stored was encoded by us"))
         };
         if let Some(delivered) = self.payloads.with(dlq.id, seq, decode)? {
             let header = |name: &str| delivered.headers.iter().find(|header| header.name == name).map(|header| header.value.clone());
