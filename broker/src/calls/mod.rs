@@ -308,7 +308,7 @@ fn put_call(out: &mut Vec<u8>, to: SubscriptionKey, call: CallId, request: &[u8]
     let own = wire::Call {
         timeout_ms: remaining_ms.saturating_sub(BEGUN_MS).max(1),
         call_id: Bytes::copy_from_slice(&call.to_bytes()),
-        subscription: to.number,
+        subscription: crate::shard::wire_number(to),
         ..wire::Call::default()
     };
     encode_header(out, Opcode::Call, None, request.len() + own.encoded_len());

@@ -26,7 +26,7 @@ fn scene() -> Scene {
     let (responder, caller) = (Arc::new(Outbox::default()), Arc::new(Outbox::default()));
     calls.opened(RESPONDER.session, Arc::clone(&responder));
     calls.opened(CALLER, Arc::clone(&caller));
-    let consume = wire::Consume { queue: "q".into(), subscription: RESPONDER.number, ..wire::Consume::default() };
+    let consume = wire::Consume { queue: "q".into(), subscription: 5, ..wire::Consume::default() };
     calls.serve(RESPONDER, Bounds { messages: 8, bytes: 1 << 20 }, &consume);
     Scene { calls, metrics, responder, caller }
 }
@@ -61,7 +61,7 @@ async fn a_request_reaches_the_responder_whole_and_its_reply_the_caller() {
     scene.calls.call(CALLER, Some(9), ask(1_500)).expect("correlated");
     let call = next_call(&scene.responder).await;
     assert_eq!(call.call_id.len(), 16);
-    let expected = wire::Call { call_id: call.call_id.clone(), subscription: RESPONDER.number, timeout_ms: 1_500, ..ask(0) };
+    let expected = wire::Call { call_id: call.call_id.clone(), subscription: 5, timeout_ms: 1_500, ..ask(0) };
     assert_eq!(call, expected);
     let response = wire::CallResponse { call_id: call.call_id, payload: "reply".into(), ..wire::CallResponse::default() };
     scene.calls.respond(RESPONDER.session, None, response.clone());

@@ -142,6 +142,14 @@ pub struct Metrics {
     pub acked: Counter,
     /// Leases that a nack gave back.
     pub nacked: Counter,
+    /// Messages that became dead letters.
+    pub dead_lettered: Counter,
+    /// Dead letters that went back.
+    pub redriven: Counter,
+    /// Failed messages that their queue dropped.
+    pub dropped: Counter,
+    /// Messages whose time to live passed, for each group that had not settled them.
+    pub expired: Counter,
     /// Calls that wait for their reply.
     pub calls_in_flight: Gauge,
     calls: [Counter; CallOutcome::ALL.len()],
@@ -161,6 +169,10 @@ impl Default for Metrics {
             consumed: Counter::default(),
             acked: Counter::default(),
             nacked: Counter::default(),
+            dead_lettered: Counter::default(),
+            redriven: Counter::default(),
+            dropped: Counter::default(),
+            expired: Counter::default(),
             calls_in_flight: Gauge::default(),
             calls: Default::default(),
             connections: Gauge::default(),
@@ -210,6 +222,10 @@ impl Metrics {
         page.counter("qwerq_messages_consumed_total", "Deliveries, repeats included.", &self.consumed);
         page.counter("qwerq_messages_acked_total", "Deliveries settled by an ack.", &self.acked);
         page.counter("qwerq_messages_nacked_total", "Deliveries given back by a nack.", &self.nacked);
+        page.counter("qwerq_messages_dead_lettered_total", "Messages that became dead letters.", &self.dead_lettered);
+        page.counter("qwerq_messages_redriven_total", "Dead letters that went back.", &self.redriven);
+        page.counter("qwerq_messages_dropped_total", "Failed messages that their queue dropped.", &self.dropped);
+        page.counter("qwerq_messages_expired_total", "Messages whose time to live passed.", &self.expired);
         let in_flight: u64 = queues.iter().map(|queue| queue.in_flight).sum();
         page.gauge("qwerq_in_flight_count", "Messages leased to consumers.", in_flight);
 

@@ -11,7 +11,7 @@ use super::{Fault, Shard, reply};
 
 impl Shard {
     pub(super) fn serve_calls(&mut self, asker: Asker, consume: &wire::Consume) -> Result<(), Fault> {
-        let key = SubscriptionKey { session: asker.session, number: consume.subscription };
+        let key = SubscriptionKey { session: asker.session, number: consume.subscription.into() };
         let granted = if self.has_subscription(key) {
             Err(reply::refusal(&qwerq_core::Rejection::SubscriptionExists { number: key.number }))
         } else {

@@ -22,6 +22,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::deliver::DeliverFrames;
 use super::fault::Fault;
+use super::fetch::Fetches;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
 use super::{Shard, apply_entry};
@@ -101,10 +102,12 @@ impl Shard {
             touched: Vec::new(),
             replies: Vec::new(),
             frames: DeliverFrames::default(),
+            fetches: Fetches::default(),
             firsts: Vec::new(),
             scratch: Vec::new(),
             held: VecDeque::new(),
             storage_full: false,
+            more_due: false,
             last_sync: Instant::now(),
             syncing: false,
             stopping: false,

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn key(&mut self) -> SubscriptionKey {
-        SubscriptionKey { session: self.session(), number: self.random.within_u32(0, 2) }
+        SubscriptionKey { session: self.session(), number: self.random.within_u32(0, 2).into() }
     }
 
     fn queue(&mut self) -> &'static str {

@@ -39,6 +39,7 @@
 //! on [`Contract`], [`Queue`] and [`Service`].
 
 mod admin;
+mod allowance;
 mod arrival;
 mod backoff;
 mod bell;
@@ -47,6 +48,7 @@ mod call;
 mod carry;
 mod client;
 mod contract;
+mod dead_letters;
 mod delivery;
 mod dial;
 mod driver;
@@ -82,6 +84,7 @@ pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
+pub use dead_letters::{DeadLetterFilter, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
 pub use error::{ConnectError, DecodeError, Error, Refusal};
