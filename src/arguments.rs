@@ -5,6 +5,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::call::CallArgs;
 use crate::consume::ConsumeArgs;
 use crate::dlq::DlqArgs;
 use crate::generate::GenArgs;
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     Group(GroupArgs),
     /// Look at dead letters, send them back, or remove them
     Dlq(DlqArgs),
+    /// Call whoever serves a queue and print the reply
+    #[command(after_help = CALL_EXAMPLES)]
+    Call(CallArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -102,6 +106,14 @@ Examples:
   qwer-q peek -q orders
   qwer-q peek -q orders -n 1 --from-seq 1200 | jq .body
   qwer-q peek -q orders.dlq";
+
+const CALL_EXAMPLES: &str = "\
+A request that nobody serves fails at once; one whose time is up fails with `timeout`. Nothing is stored.
+
+Examples:
+  qwer-q call -q pricing.get_quote --body '{\"article\": \"A-1\"}' --timeout 5s
+  qwer-q call -q pricing.get_quote --json < request.json | jq .body
+  qwer-q call -q echo --body hello -H traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 const GEN_EXAMPLES: &str = "\
 Examples:

@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod broker;
+mod call;
 mod confirmation;
 mod consume;
 mod contract;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Peek(args) => peek::run(args),
         Command::Group(args) => group::run(args),
         Command::Dlq(args) => dlq::run(args),
+        Command::Call(args) => call::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -174,7 +174,7 @@ fn a_held_key_stops_no_other_while_consumers_come_and_go() {
             waiting.extend(raw.ack(&delivered));
             acked.entry(delivered.ordering_key).or_default().push(delivered.seq);
         }
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             unsubscribe(&mut raw);
         }
     }

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn key(&mut self) -> SubscriptionKey {
-        SubscriptionKey { session: self.session(), number: self.random.within_u32(0, 2) }
+        SubscriptionKey { session: self.session(), number: self.random.within_u32(0, 2).into() }
     }
 
     fn queue(&mut self) -> &'static str {
@@ -38,7 +38,7 @@ impl World {
     }
 
     fn bounds(&mut self) -> Bounds {
-        Bounds { messages: self.random.within_u32(0, 4), bytes: self.random.within(1, 40) }
+        Bounds { messages: self.random.within_u32(0, 4), bytes: self.random.within(1, 400) }
     }
 
     fn caller(&mut self) -> Caller {

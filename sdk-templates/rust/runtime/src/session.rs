@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -179,7 +180,10 @@ impl Session {
         match &mut self.phase {
             Phase::Running => None,
             Phase::Draining { until, leader } => {
-                let quiet = self.sent.is_empty() && self.out.is_empty() && self.ledger.held() == 0;
+                let quiet = self.sent.is_empty()
+                    && self.out.is_empty()
+                    && self.ledger.held() == 0
+                    && self.shared.calls_held.load(Ordering::Relaxed) == 0;
                 (quiet || now >= *until).then(|| Exit::GoAway { leader: leader.take() })
             }
             Phase::Closing { unsubscribed, .. } => (*unsubscribed && self.sent.is_empty() && self.out.is_empty()).then_some(Exit::Closed),
@@ -685,6 +689,8 @@ impl Session {
         // Without a responder the call is dropped, which tells its caller.
         let call = Call::new(call, Arc::downgrade(&self.shared), now);
         if let Some(Fed::Calls(feed)) = feed {
+            // The broker has given the places of those to others. Their handlers never see them.
+            feed.retain(|call| !call.remaining().is_zero());
             feed.push(std::iter::once(call), None);
         }
         Ok(())
