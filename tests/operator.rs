@@ -28,26 +28,37 @@ fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().map(|message| String::from_utf8(payload(message)).expect("text")).collect()
 }
 
-/// Flag, value at first, value after an update, and the fact that `queue info` shows.
-const OPTIONS: &[(&str, &str, &str, &str)] = &[
-    ("schema-mode", "strict", "permissive", "schema_mode"),
-    ("on-invalid", "dlq", "reject", "on_invalid"),
-    ("compatibility", "source,backward,all", "wire,forward,last", "compatibility"),
-    ("visibility-timeout", "45s", "2m", "visibility_timeout"),
-    ("max-deliveries", "7", "8", "max_deliveries"),
-    ("on-failure", "drop", "retry-forever", "on_failure"),
-    ("retry-backoff", "500ms..2h", "2s..3s", "retry_backoff"),
-    ("max-messages", "5000", "6000", "max_messages"),
-    ("max-bytes", "64MiB", "2GiB", "max_bytes"),
-    ("on-full", "drop-oldest", "reject", "on_full"),
-    ("dedup-window", "10m", "1h", "dedup_window"),
-    ("dedup-max-keys", "9", "10", "dedup_max_keys"),
-    ("message-ttl", "2h", "3h", "message_ttl"),
-    ("on-expiry", "dlq", "drop", "on_expiry"),
-    ("delay", "10s", "20s", "delay"),
-    ("max-message-bytes", "64KiB", "128KiB", "max_message_bytes"),
-    ("group-expiry", "2h", "3h", "group_expiry"),
-    ("max-unsettled", "1000", "2000", "max_unsettled"),
+/// An option as its flag is given first, as it is changed to, and the fact that `queue info` shows.
+struct Case {
+    flag: &'static str,
+    first: &'static str,
+    changed: &'static str,
+    fact: &'static str,
+}
+
+const fn case(flag: &'static str, first: &'static str, changed: &'static str, fact: &'static str) -> Case {
+    Case { flag, first, changed, fact }
+}
+
+const OPTIONS: &[Case] = &[
+    case("schema-mode", "strict", "permissive", "schema_mode"),
+    case("on-invalid", "dlq", "reject", "on_invalid"),
+    case("compatibility", "source,backward,all", "wire,forward,last", "compatibility"),
+    case("visibility-timeout", "45s", "2m", "visibility_timeout"),
+    case("max-deliveries", "7", "8", "max_deliveries"),
+    case("on-failure", "drop", "retry-forever", "on_failure"),
+    case("retry-backoff", "500ms..2h", "2s..3s", "retry_backoff"),
+    case("max-messages", "5000", "6000", "max_messages"),
+    case("max-bytes", "64MiB", "2GiB", "max_bytes"),
+    case("on-full", "drop-oldest", "reject", "on_full"),
+    case("dedup-window", "10m", "1h", "dedup_window"),
+    case("dedup-max-keys", "9", "10", "dedup_max_keys"),
+    case("message-ttl", "2h", "3h", "message_ttl"),
+    case("on-expiry", "dlq", "drop", "on_expiry"),
+    case("delay", "10s", "20s", "delay"),
+    case("max-message-bytes", "64KiB", "128KiB", "max_message_bytes"),
+    case("group-expiry", "2h", "3h", "group_expiry"),
+    case("max-unsettled", "1000", "2000", "max_unsettled"),
 ];
 
 /// The facts of `queue info`, as a person reads them.
@@ -66,24 +77,22 @@ fn assert_shown(broker: &Broker, queue: &str, facts: impl Iterator<Item = (&'sta
 #[test]
 fn every_option_is_set_shown_changed_and_kept() {
     let mut broker = Broker::start(&[]);
-    let flags = |values: &dyn Fn(&(&'static str, &'static str, &'static str, &'static str)) -> &'static str| -> Vec<String> {
-        OPTIONS.iter().flat_map(|option| [format!("--{}", option.0), values(option).to_owned()]).collect()
-    };
+    let flags: Vec<String> = OPTIONS.iter().flat_map(|option| [format!("--{}", option.flag), option.first.to_owned()]).collect();
     let run = |broker: &Broker, verb: &str, flags: &[String]| {
         let mut args = vec!["queue", verb, "jobs"];
         args.extend(flags.iter().map(String::as_str));
         done(broker, &args)
     };
-    assert_eq!(run(&broker, "create", &flags(&|option| option.1)), "queue jobs is ready\n");
-    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.3, option.1)));
+    assert_eq!(run(&broker, "create", &flags), "queue jobs is ready\n");
+    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.fact, option.first)));
     // What is not named stays.
-    for (flag, _, changed, fact) in OPTIONS {
+    for Case { flag, changed, fact, .. } in OPTIONS {
         assert_eq!(run(&broker, "update", &[format!("--{flag}"), (*changed).to_owned()]), "queue jobs is updated\n");
         assert_shown(&broker, "jobs", [(*fact, *changed)].into_iter());
     }
     broker.kill();
     broker.restart();
-    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.3, option.2)));
+    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.fact, option.changed)));
 
     done(&broker, &["queue", "create", "events", "--mode", "stream", "--max-age", "7d", "--max-bytes", "1MiB"]);
     assert_shown(&broker, "events", [("mode", "stream"), ("max_age", "7d"), ("max_bytes", "1MiB")].into_iter());

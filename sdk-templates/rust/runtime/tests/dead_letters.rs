@@ -1,7 +1,5 @@
 //! Dead letters against a scripted broker: what is asked, and that bulk work goes on until all is done.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
-
 mod support;
 
 use std::time::{Duration, UNIX_EPOCH};
