@@ -590,6 +590,7 @@ impl Dispatch {
                 } else if !self.groups.contains_key(&key) {
                     self.add_group(state, key);
                 }
+                self.sweeps.again(*queue);
             }
             Applied::Schema(_) | Applied::Nothing => {}
         }
@@ -661,6 +662,7 @@ impl Dispatch {
 
     /// Messages went for all groups.
     fn removed(&mut self, state: &State, queue: QueueId, seqs: &[Seq]) {
+        self.sweeps.gone(queue, seqs);
         for key in self.keys_of(queue) {
             self.settled(state, key, seqs.iter().copied());
         }
@@ -692,6 +694,7 @@ impl Dispatch {
 
     /// A purge or retention: leases, retries and key locks below end; later acks of them are stale.
     fn floored(&mut self, state: &State, queue: QueueId, to: Seq) {
+        self.sweeps.gone_below(queue, to);
         for key in self.keys_of(queue) {
             self.floor_group(state, key, to);
         }
@@ -727,6 +730,7 @@ impl Dispatch {
         self.unreserve(key);
         let floor = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)).map_or(0, Group::ack_floor);
         self.groups.get_mut(&key).expect("looked up above").restart(floor);
+        self.sweeps.again(key.queue);
         self.make_runnable(key);
     }
 
