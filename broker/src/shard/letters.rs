@@ -68,9 +68,10 @@ fn truncated(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
+/// Always with three digits of a second, so that times sort as text.
 fn rfc3339(at: Millis) -> String {
     let at = i64::try_from(at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
-    at.unwrap_or(jiff::Timestamp::MAX).to_string()
+    format!("{:.3}", at.unwrap_or(jiff::Timestamp::MAX))
 }
 
 impl Shard {
@@ -169,8 +170,8 @@ mod tests {
                 ("qwerq-source-seq", "3"),
                 ("qwerq-group", "billing"),
                 ("qwerq-attempts", "2"),
-                ("qwerq-first-failed-at", "2023-11-14T22:13:20Z"),
-                ("qwerq-failed-at", "2023-11-14T22:13:21.5Z"),
+                ("qwerq-first-failed-at", "2023-11-14T22:13:20.000Z"),
+                ("qwerq-failed-at", "2023-11-14T22:13:21.500Z"),
             ]
         );
         assert_eq!(added, headers[1..].iter().map(|(name, value)| name.len() + value.len()).sum::<usize>());

@@ -84,7 +84,7 @@ pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
-pub use dead_letters::{DeadLetterFilter, RedriveTo, Redriven};
+pub use dead_letters::{DeadLetterFilter, DeadLetterPage, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
 pub use error::{ConnectError, DecodeError, Error, Refusal};
