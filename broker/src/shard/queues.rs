@@ -120,7 +120,7 @@ impl Shard {
         match planned {
             Ok((queue, to, messages)) => {
                 self.commit_alone(Body::Floor { queue, to })?;
-                self.replies.push(reply::frame(asker, Opcode::QueuePurged, &wire::Purged { messages }));
+                self.replies.push(reply::frame(asker, Opcode::QueuePurged, &wire::Purged { messages, next_seq: None }));
             }
             Err(error) => self.replies.push(reply::error(asker, &error)),
         }
