@@ -49,7 +49,7 @@ pub(crate) struct PublishArgs {
 
 /// Bytes of a command line argument; a type of its own, because clap takes a Vec for a repeated argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 pub(crate) fn run(args: PublishArgs) -> Result<(), Failure> {
     broker::block_on(publish(args))
@@ -203,7 +203,7 @@ fn read_lines(input: impl BufRead, lines: &mpsc::Sender<(u64, io::Result<String>
     }
 }
 
-fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -281,7 +281,7 @@ fn durability_word(durability: Durability) -> &'static str {
     }
 }
 
-fn parse_hex(text: &str) -> Result<Bytes, String> {
+pub(crate) fn parse_hex(text: &str) -> Result<Bytes, String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     if !digits.len().is_multiple_of(2) {
         return Err("there is a digit too few or too many: two make a byte".to_owned());

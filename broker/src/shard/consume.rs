@@ -67,6 +67,7 @@ impl Shard {
             visibility_timeout_ms,
         };
         let group = queue.groups()[&group.group].name.clone();
+        self.clients.consumed(asker.session, queue.id, &group, &consume.contract, self.clock.now());
         let ack = wire::ConsumeAck { subscription: consume.subscription, group, group_existed, visibility_timeout_ms };
         Ok(self.dispatch.subscribe(key, &subscribe).map(|()| ack).map_err(|rejection| reply::refusal(&rejection)))
     }

@@ -5,6 +5,7 @@
 //! the commit of what it depends on. It never touches a socket: frames go into outboxes. Read on in `turn` below, then `publish.rs`.
 
 mod checkpoint;
+mod clients;
 mod clock;
 mod command;
 mod consume;
@@ -16,6 +17,8 @@ mod payloads;
 mod publish;
 mod queues;
 mod reply;
+mod schema_check;
+mod schema_versions;
 mod schemas;
 mod start;
 
@@ -35,14 +38,16 @@ use crate::registry::Registry;
 use crate::store::{Location, Store};
 
 use checkpoint::Checkpoints;
+use clients::Clients;
 use clock::Clock;
-pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
+pub use command::{ActivateCommand, Asker, Check, Command, Compare, PublishCommand, RegisterCommand, Stats, Window};
 use deliver::DeliverFrames;
 pub use fault::Fault;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
 use reply::{ItemReply, PublishReply, Reply};
+pub use schema_check::compare;
 pub use start::StartError;
 
 /// Commands taken in one turn at most, so that replies and deliveries are not put off for long.
@@ -80,6 +85,7 @@ pub struct Shard {
     payloads: Payloads,
     checkpoints: Checkpoints,
     sessions: FxHashMap<SessionId, Session>,
+    clients: Clients,
     touched: Vec<SessionId>,
     replies: Vec<Reply>,
     frames: DeliverFrames,
@@ -184,6 +190,7 @@ impl Shard {
         }
         match command {
             Command::Opened { session, outbox, window, client } => {
+                self.clients.opened(session, &client);
                 self.sessions.insert(session, Session { outbox, window, client, touched: false, holding: false });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
@@ -205,6 +212,10 @@ impl Shard {
             Command::Register(command) => self.register(*command)?,
             Command::SchemaGet(asker, get) => self.schema_get(asker, &get),
             Command::SchemaList(asker, list) => self.schema_list(asker, &list),
+            Command::SchemaActivate(command) => self.schema_activate(*command)?,
+            Command::SchemaRetire(asker, select) => self.schema_retire(asker, &select)?,
+            Command::SchemaClients(asker, name) => self.schema_clients(asker, &name),
+            Command::SchemaDelete(asker, name) => self.schema_delete(asker, &name)?,
             Command::Peek(asker, peek) => self.peek(asker, &peek)?,
             Command::Stats(reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
@@ -224,6 +235,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
+        self.clients.closed(session, now);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.log.propose(proposal);
         }

@@ -340,7 +340,12 @@ impl Model {
                 self.end_group(GroupKey { queue: *id, group: *group });
                 Applied::Group(*id, *group)
             }
-            Body::SchemaFile { .. } | Body::SchemaVersion { .. } | Body::SchemaActive { .. } => {
+            Body::SchemaFile { .. }
+            | Body::SchemaVersion { .. }
+            | Body::SchemaActive { .. }
+            | Body::SchemaRetired { .. }
+            | Body::SchemaDeleted { .. }
+            | Body::SchemaRefreshed { .. } => {
                 unreachable!("the simulation has no contracts")
             }
         }

@@ -1,8 +1,8 @@
 //! Compatibility: what differs between two versions of a contract, and whom it breaks.
 //!
 //! Pure functions over linked descriptor sets: `walk` pairs the types that the two contracts reach, `message`, `field`, `oneof` and
-//! `enumeration` compare a pair, `scalar` holds the table of types, `place` finds the lines in the authors' files. Which rule a queue has
-//! and what is done about a break is decided elsewhere. docs/compatibility.md is the reference of the rules.
+//! `enumeration` compare a pair, `scalar` holds the table of types, `place` finds the lines in the authors' files; `verdict` holds it all
+//! against a rule. Which rule a queue has and what is done about a break is decided elsewhere. docs/compatibility.md is the reference of the rules.
 
 mod change;
 mod declaration;
@@ -14,6 +14,7 @@ mod place;
 mod reserved;
 mod rule;
 mod scalar;
+mod verdict;
 mod walk;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ pub use self::{
     change::{Breaks, Change, Layer},
     place::{Place, Places},
     rule::Rule,
+    verdict::{Candidate, Verdict, describe, is_break},
 };
 use super::{contract::find_message, error::SchemaError, link, schema::Schema};
 
