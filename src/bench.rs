@@ -4,6 +4,7 @@
 //! it is reported in `figure.rs`, what is demanded in `bound.rs`. It measures what users get: through the crate `qwerq`.
 
 mod bound;
+mod call;
 mod core;
 mod figure;
 mod latency;

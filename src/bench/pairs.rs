@@ -7,7 +7,7 @@ use super::figure::Figures;
 use super::load::{Load, Until};
 use super::process::Launch;
 use super::scenario::{Bench, Scenario, contract_word};
-use super::{publish, round_trip, single};
+use super::{call, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// Pairs of a comparison.
@@ -43,9 +43,10 @@ pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figur
         Scenario::Publish | Scenario::Validation => ("publish", "per_s"),
         Scenario::RoundTrip => ("round_trip", "per_s"),
         Scenario::Latency => ("latency", "p50_us"),
+        Scenario::Call => ("call", "p50_us"),
         Scenario::Memory => {
             return Err(
-                Failure::usage("--compare does not measure memory").next_step("name publish, round-trip or latency with --scenario")
+                Failure::usage("--compare does not measure memory").next_step("name publish, round-trip, latency or call with --scenario")
             );
         }
     };
@@ -71,6 +72,7 @@ async fn headline(bench: &Bench, launch: Launch, scenario: Scenario, contract: b
     Ok(match scenario {
         Scenario::RoundTrip => round_trip::run(target, &load, sample, contract).await?.per_second(),
         Scenario::Latency => single::run(target, &load, sample, contract).await?.p50_us(),
+        Scenario::Call => call::run(target, &load, sample, contract).await?.latency.p50_us(),
         _ => publish::run(target, &load, sample, contract).await?.per_second(),
     })
 }

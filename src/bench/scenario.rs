@@ -10,7 +10,7 @@ use super::load::{Load, Sample};
 use super::machine::BATCHES;
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
-use super::{memory, pairs, publish, round_trip, single};
+use super::{call, memory, pairs, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// What `--scenario` names.
@@ -22,6 +22,8 @@ pub(super) enum Scenario {
     RoundTrip,
     /// One message in flight, publish to deliver
     Latency,
+    /// Request and reply, nothing stored
+    Call,
     /// Throughput with a contract against without, in alternating pairs
     Validation,
     /// Memory, disk and restart with messages queued
@@ -55,6 +57,7 @@ impl Bench {
             Scenario::Publish => self.publish(figures).await,
             Scenario::RoundTrip => self.round_trip(figures).await,
             Scenario::Latency => self.latency(figures).await,
+            Scenario::Call => self.call(figures).await,
             Scenario::Validation => self.validation(figures).await,
             Scenario::Memory => self.memory(figures).await,
         }
@@ -122,6 +125,17 @@ impl Bench {
                 _ => "machine.append_1.p50_us",
             };
             add_latency(figures, &format!("latency.{durability}"), &latency, &[machine]);
+        }
+        Ok(())
+    }
+
+    async fn call(&self, figures: &mut Figures) -> Result<(), Failure> {
+        for contract in &self.contracts {
+            let broker = self.broker(&self.launch.durability).await?;
+            let run = call::run(&broker.target, &self.load, &self.sample, *contract).await?;
+            let name = format!("call.{}", contract_word(*contract));
+            add_latency(figures, &name, &run.latency, &["machine.ping_pong.p50_us"]);
+            figures.add(format!("{name}.per_s"), run.per_second(), "call/s");
         }
         Ok(())
     }

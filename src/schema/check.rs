@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::source::SourceArgs;
+use super::source::FileArgs;
 use super::{finding, shadow};
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
@@ -14,7 +14,13 @@ pub(super) struct CheckArgs {
     #[arg(short, long, value_name = "QUEUE", value_parser = valid_name)]
     queue: String,
     #[command(flatten)]
-    source: SourceArgs,
+    file: FileArgs,
+    /// Full name of the message type, such as shop.v1.Order
+    #[arg(short, long, value_name = "TYPE")]
+    message: String,
+    /// Full name of the reply type, for a queue that can be called
+    #[arg(long, value_name = "TYPE")]
+    reply: Option<String>,
     /// Also judge so many of the newest stored messages and dead letters by the candidate
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
@@ -26,7 +32,7 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
-    let candidate = qwerq::NewSchema { dry_run: true, ..args.source.compile(&args.queue)? };
+    let candidate = qwerq::NewSchema { dry_run: true, ..args.file.message(&args.queue, &args.message, args.reply.as_deref())? };
     let client = args.broker.connect().await?;
     let judged = client.register_schema(candidate.clone()).await.map_err(|error| broker::failure(error, Some(&args.queue)))?;
     let shadow = match args.last {

@@ -10,6 +10,7 @@ mod finding;
 mod get;
 mod list;
 mod register;
+mod service;
 mod shadow;
 mod source;
 mod validate;
@@ -31,9 +32,10 @@ pub(crate) struct SchemaArgs {
 
 #[derive(Debug, Subcommand)]
 enum SchemaCommand {
-    /// Make a message of a .proto file the contract of a queue, or the next version of it
+    /// Make a message of a .proto file the contract of a queue, or each rpc of a service that of its own queue
     #[command(after_help = "Examples:\n  qwer-q schema register -q orders -p shop.proto -m shop.v1.Order\n  \
         qwer-q schema register -q pricing.quote -p pricing.proto -m shop.QuoteRequest --reply shop.Quote\n  \
+        qwer-q schema register -p pricing.proto --service shop.Pricing      # rpc GetQuote: queue pricing.get_quote\n  \
         qwer-q schema register -q orders -p proto/shop/v1/order.proto -m shop.v1.Order -I proto -I vendor")]
     Register(register::RegisterArgs),
     /// List the contracts of all queues, or all versions of one
