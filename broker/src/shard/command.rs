@@ -13,6 +13,7 @@ use crate::journal::{JournalError, Spare, Synced};
 use crate::registry::Contract;
 use crate::store::{Checkpoint, Checkpointed, StoreError};
 
+use super::explain::Explaining;
 use super::outbox::Outbox;
 
 /// Who asked, and how to answer.
@@ -150,6 +151,10 @@ pub enum Command {
     SchemaList(Asker, wire::SchemaList),
     /// PEEK.
     Peek(Asker, wire::Peek),
+    /// EXPLAIN.
+    Explain(Asker, wire::Explain),
+    /// An EXPLAIN goes on looking for its message.
+    Explaining(Box<Explaining>),
     /// SEEK.
     Seek(Asker, wire::GroupRequest),
     /// COMMIT_OFFSET.
@@ -193,6 +198,7 @@ impl Command {
             | Command::SchemaGet(asker, _)
             | Command::SchemaList(asker, _)
             | Command::Peek(asker, _)
+            | Command::Explain(asker, _)
             | Command::Seek(asker, _)
             | Command::CommitOffset(asker, _)
             | Command::DeadLetters(asker, _)
@@ -204,6 +210,7 @@ impl Command {
             | Command::Reply { .. }
             | Command::Cancel(..)
             | Command::Credit(..)
+            | Command::Explaining(_)
             | Command::Stats(_)
             | Command::Spare(_)
             | Command::Synced(..)

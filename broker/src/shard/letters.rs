@@ -15,6 +15,10 @@ pub(super) const RESERVED_HEADER: &str = "qwerq-";
 
 /// Why the message is a dead letter.
 pub(super) const REASON: &str = "qwerq-reason";
+/// The consumer's words, or the broker's.
+pub(super) const ERROR: &str = "qwerq-error";
+/// The message's position in its queue; absent: it had none.
+pub(super) const SOURCE_SEQ: &str = "qwerq-source-seq";
 /// The group that dead-lettered it; absent: no group did.
 pub(super) const GROUP: &str = "qwerq-group";
 
@@ -45,10 +49,10 @@ impl Cause<'_> {
             size += name.len() + value.len();
         };
         put(REASON, self.reason);
-        put("qwerq-error", truncated(self.error));
+        put(ERROR, truncated(self.error));
         put("qwerq-source-queue", self.queue);
         if let Some(seq) = self.seq {
-            put("qwerq-source-seq", &seq.to_string());
+            put(SOURCE_SEQ, &seq.to_string());
         }
         if let Some(group) = self.group {
             put(GROUP, group);

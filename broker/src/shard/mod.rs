@@ -10,6 +10,8 @@ mod command;
 mod consume;
 mod deliver;
 mod due;
+mod explain;
+mod explanation;
 mod fault;
 mod fetch;
 mod letters;
@@ -225,6 +227,8 @@ impl Shard {
             Command::SchemaGet(asker, get) => self.schema_get(asker, &get),
             Command::SchemaList(asker, list) => self.schema_list(asker, &list),
             Command::Peek(asker, peek) => self.peek(asker, &peek)?,
+            Command::Explain(asker, request) => self.explain(asker, request)?,
+            Command::Explaining(search) => self.search(*search)?,
             Command::Seek(asker, request) => self.seek(asker, &request)?,
             Command::CommitOffset(asker, commit) => self.commit_offset(asker, &commit)?,
             Command::DeadLetters(asker, letters) => self.dead_letters(asker, &letters)?,

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::request::Repeat;
 use crate::subscription::StartAt;
 
-pub use qwerq_proto::wire::{GroupInfo, QueueInfo, QueueOptions, SchemaVersion, SourceFile};
+pub use qwerq_proto::wire::{Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaVersion, SourceFile};
 
 /// A schema to register. See [`Client::register_schema`].
 #[derive(Debug, Clone, Default)]
@@ -151,6 +151,15 @@ impl Client {
         let reply = self.ask(Opcode::Peek, &request, Repeat::Safe).await?;
         let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         Ok(arrivals.into_iter().map(Peeked::new).collect())
+    }
+
+    /// Why a message, an ordering key or a group does not move: an explanation for each group, or one for the queue.
+    ///
+    /// # Errors
+    /// `queue-not-found`, `group-not-found`, `invalid-argument`; see [`Error`].
+    pub async fn explain(&self, explain: Explain) -> Result<Vec<Explanation>, Error> {
+        let response: wire::Explained = self.request(Opcode::Explain, &explain, Opcode::Explained, Repeat::Safe).await?;
+        Ok(response.explanations)
     }
 
     /// Registers a schema as its queue's contract, or as the next version of it, and makes it active. Creates the queue if need be.

@@ -79,7 +79,7 @@ pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
-pub use admin::{GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
+pub use admin::{Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
