@@ -1,0 +1,5 @@
+module github.com/jonas/qwer-q/sdk-templates/go/runtime
+
+go 1.24
+
+require google.golang.org/protobuf v1.36.12
