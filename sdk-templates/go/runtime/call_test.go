@@ -24,7 +24,10 @@ func TestACallCarriesItsDeadlineAndGivesTheReplyOrTheReason(t *testing.T) {
 		{nil, opError, ErrNoResponders},
 	} {
 		var reply Reply
-		calling := in(func() (err error) { reply, err = c.Call(limited, "pricing", []byte("?"), AddHeader("a", "b")); return err })
+		calling := in(func() (err error) {
+			reply, err = c.Call(limited, "pricing", []byte("?"), AddHeader("a", "b"))
+			return err
+		})
 		var call wireCall
 		id := p.expect(opCall, &call)
 		if call.Queue != "pricing" || string(call.Payload) != "?" || call.TimeoutMS < 50_000 || call.TimeoutMS > 60_000 || call.Headers[0].Name != "a" {

@@ -400,7 +400,10 @@ func TestAPausedSubscriptionStaysPaused(t *testing.T) {
 func TestAFetchIsUnderLeasesAndACancelledOneGivesThemBack(t *testing.T) {
 	c, p := newScripted(t).dial()
 	var got []*Delivery
-	fetching := in(func() (err error) { got, err = c.Fetch(ctx, "orders", 2, Group("g"), Wait(time.Second), Detached()); return err })
+	fetching := in(func() (err error) {
+		got, err = c.Fetch(ctx, "orders", 2, Group("g"), Wait(time.Second), Detached())
+		return err
+	})
 	var fetch wireFetch
 	id := p.expect(opFetch, &fetch)
 	if fetch.Queue != "orders" || fetch.Group != "g" || fetch.Max != 2 || fetch.WaitMS != 1000 || !fetch.Detached {
