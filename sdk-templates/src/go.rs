@@ -57,7 +57,9 @@ pub struct MessagesFile {
     pub has_raw_getter: bool,
     /// The variables behind the descriptor: what Go types there are, and which refers to which.
     pub tables: Vec<String>,
-    /// What the init function does before it builds the file.
+    /// The function that the program starts with.
+    pub init: Vec<String>,
+    /// What the file's own init function does before it builds the file.
     pub inits: Vec<String>,
     /// How many there are.
     pub enums: usize,
@@ -125,6 +127,8 @@ pub struct MessageDeclaration {
     pub raw: String,
     /// Its place in the descriptor.
     pub path: String,
+    /// The method `ProtoMessage`.
+    pub proto_message: Vec<String>,
     /// In the order of the fields; a oneof's before its first field's.
     pub getters: Vec<Getter>,
     /// Its oneofs.
@@ -162,6 +166,8 @@ pub struct Wrapper {
     pub doc: Vec<String>,
     /// The field.
     pub field: String,
+    /// The method by which it implements the interface.
+    pub method: Vec<String>,
 }
 
 /// A file's extensions.

@@ -152,6 +152,7 @@ fn messages(files: &[WholeFile], packages: &[Package], index: &Index<'_>, at: us
         raw_bytes,
         has_raw_getter,
         tables,
+        init: align::function("func init()", &format!("{}()", source.variable("init"))),
         inits,
         enums: source.enums.len(),
         messages: source.messages.len(),

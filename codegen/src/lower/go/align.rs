@@ -45,6 +45,19 @@ fn width(rows: &[Row], at: usize, column: usize) -> usize {
     above.chain(below).max().unwrap_or_default()
 }
 
+/// A function with at most one statement: gofmt leaves it in one line as long as that is short.
+pub(super) fn function(head: &str, statement: &str) -> Vec<String> {
+    const LONGEST: usize = 99;
+    match statement {
+        _ if head.len() + statement.len() > LONGEST => {
+            let body = (!statement.is_empty()).then(|| format!("\t{statement}"));
+            [Some(format!("{head} {{")), body, Some("}".to_owned())].into_iter().flatten().collect()
+        }
+        "" => vec![format!("{head} {{}}")],
+        _ => vec![format!("{head} {{ {statement} }}")],
+    }
+}
+
 /// Puts breaks between the lines of a literal where gofmt does: where the size of an expression or key is out of proportion to those
 /// before it. `rows` are the elements with their sizes; a comment has none.
 pub(super) fn sections(rows: Vec<(Row, Option<usize>)>) -> Vec<Row> {

@@ -7,7 +7,7 @@ use qwerq_sdk_templates::go::{
 use prost_types::field_descriptor_proto::{Label, Type as Kind};
 
 use super::{
-    align::{Row, align, sections},
+    align::{Row, align, function, sections},
     comment,
     field::Field,
     names,
@@ -114,6 +114,7 @@ fn message_text(source: &mut Source<'_>, message: &Message<'_>, at: usize) -> St
         variable: format!("{}[{at}]", source.variable("msgTypes")),
         raw: source.variable("rawDescGZIP"),
         path: indices(&message.path),
+        proto_message: function(&format!("func (*{}) ProtoMessage()", message.name), ""),
         getters: getters(source, message),
         oneofs: oneofs(source, message),
         name: message.name.clone(),
@@ -247,7 +248,9 @@ fn oneofs(source: &mut Source<'_>, message: &Message<'_>) -> Vec<OneofDeclaratio
             let (go_type, _) = field.go_type(source.index, &mut source.imports);
             let path = field_path(message, at);
             let trailing = comment::trailing(source.location(&path)).map(|comment| format!(" {comment}")).unwrap_or_default();
+            let interface = format!("is{}_{}", message.name, oneof.name);
             wrappers.push(Wrapper {
+                method: function(&format!("func (*{}) {interface}()", field.wrapper), ""),
                 name: field.wrapper.clone(),
                 doc: source.doc(&path, is_deprecated!(field.proto)),
                 field: format!("{} {go_type} {}{trailing}", field.name, struct_tag(&[("protobuf", &field.tag(source.index))])),

@@ -1,7 +1,8 @@
 //! Which Go package a file belongs to: its import path, its name, and where its text goes in the output.
 //!
 //! All packages lie below the output folder, whose own import path is the module. A `go_package` below it decides; elsewhere, and without
-//! one, the folder follows the protobuf package, because somebody else's import path cannot be written to.
+//! one, the folder follows the protobuf package, because somebody else's import path cannot be written to. What a `go_package` keeps apart
+//! within one protobuf package stays apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -51,7 +52,12 @@ pub(super) struct Package {
 
 /// The package of every file, in their order.
 pub(super) fn assign(files: &[WholeFile], module: &str, diagnostics: &mut Diagnostics) -> Vec<Package> {
-    let mut packages: Vec<Package> = files.iter().map(|file| wish(file, module)).collect();
+    let mut stated: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in files {
+        stated.entry(file.proto.package()).or_default().insert(go_package(file).0);
+    }
+    let is_split = |file: &WholeFile| stated[file.proto.package()].len() > 1;
+    let mut packages: Vec<Package> = files.iter().map(|file| wish(file, module, is_split(file))).collect();
     break_cycles(files, &mut packages, diagnostics);
     // One folder is one package, so it has one name: its first file's.
     let mut names: BTreeMap<String, String> = BTreeMap::new();
@@ -61,17 +67,26 @@ pub(super) fn assign(files: &[WholeFile], module: &str, diagnostics: &mut Diagno
     packages
 }
 
-fn wish(file: &WholeFile, module: &str) -> Package {
+/// The import path and the package name that the file states; both may be empty.
+fn go_package(file: &WholeFile) -> (&str, &str) {
+    let option = file.proto.options.as_ref().map(|options| options.go_package()).unwrap_or_default();
+    option.split_once(';').unwrap_or((option, ""))
+}
+
+fn wish(file: &WholeFile, module: &str, is_split: bool) -> Package {
     let name = file.proto.name();
     if let Some((_, path)) = WELL_KNOWN.iter().find(|(well_known, _)| file.built_in && *well_known == name) {
         let base = path.rsplit('/').next().unwrap_or(path);
         return Package { folder: String::new(), import_path: format!("google.golang.org/protobuf/{path}"), name: base.to_owned() };
     }
-    let option = file.proto.options.as_ref().map(|options| options.go_package()).unwrap_or_default();
-    let (path, stated) = option.split_once(';').unwrap_or((option, ""));
+    let (path, stated) = go_package(file);
     let below = path.strip_prefix(module).and_then(|rest| rest.strip_prefix('/')).filter(|below| *below != RUNTIME);
-    let folder = below.map_or_else(|| folder_of(file.proto.package()), str::to_owned);
     let base = path.rsplit('/').next().unwrap_or_default();
+    let own_folder = || match folder_of(file.proto.package()) {
+        folder if is_split && !base.is_empty() => format!("{folder}_{}", names::sanitized(base)),
+        folder => folder,
+    };
+    let folder = below.map_or_else(own_folder, str::to_owned);
     let name = match (stated, base) {
         ("", "") => name_of(file.proto.package()),
         ("", base) => names::sanitized(base),
