@@ -2,11 +2,13 @@
 //!
 //! `.proto` files are compiled here, by `qwerq-codegen`; the broker gets descriptors and keeps the text beside them.
 
+mod service;
+
 use std::path::PathBuf;
 
 use base64::Engine;
 use clap::{Args, Subcommand, ValueEnum};
-use qwerq::{NewSchema, Schema, SchemaVersion, SourceFile};
+use qwerq::{Client, NewSchema, Schema, SchemaVersion, SourceFile};
 use serde_json::{Value, json};
 
 use crate::broker::{self, BrokerArgs, valid_name};
@@ -23,9 +25,10 @@ pub(crate) struct SchemaArgs {
 
 #[derive(Debug, Subcommand)]
 enum SchemaCommand {
-    /// Make a message of a .proto file the contract of a queue, or the next version of it
+    /// Make a message of a .proto file the contract of a queue, or each rpc of a service that of its own queue
     #[command(after_help = "Examples:\n  qwer-q schema register -q orders -p shop.proto -m shop.v1.Order\n  \
         qwer-q schema register -q pricing.quote -p pricing.proto -m shop.QuoteRequest --reply shop.Quote\n  \
+        qwer-q schema register -p pricing.proto --service shop.Pricing      # rpc GetQuote: queue pricing.get_quote\n  \
         qwer-q schema register -q orders -p proto/shop/v1/order.proto -m shop.v1.Order -I proto -I vendor")]
     Register(RegisterArgs),
     /// List the contracts of all queues, or all versions of one
@@ -41,18 +44,21 @@ enum SchemaCommand {
 
 #[derive(Debug, Args)]
 struct RegisterArgs {
-    /// Queue that gets the contract; made if it does not exist
-    #[arg(short, long, value_name = "QUEUE", value_parser = valid_name)]
-    queue: String,
+    /// Queue that gets the contract; made if it does not exist. With --service: instead of the service's name before the dot
+    #[arg(short, long, value_name = "QUEUE", value_parser = valid_name, required_unless_present = "service")]
+    queue: Option<String>,
     /// The .proto file, or a descriptor set made by protoc or buf
     #[arg(short, long, value_name = "FILE")]
     proto: PathBuf,
     /// Full name of the message type, such as shop.v1.Order
-    #[arg(short, long, value_name = "TYPE")]
-    message: String,
+    #[arg(short, long, value_name = "TYPE", required_unless_present = "service")]
+    message: Option<String>,
     /// Full name of the reply type, for a queue that can be called
     #[arg(long, value_name = "TYPE")]
     reply: Option<String>,
+    /// Full name of a service, such as shop.Pricing: each rpc becomes the contract of a queue that can be called
+    #[arg(long, value_name = "SERVICE", conflicts_with_all = ["message", "reply"])]
+    service: Option<String>,
     /// Folder in which imports are looked for; may be given several times
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     includes: Vec<PathBuf>,
@@ -108,35 +114,65 @@ pub(crate) fn run(args: SchemaArgs) -> Result<(), Failure> {
 }
 
 async fn register(args: RegisterArgs) -> Result<(), Failure> {
-    let schema = compile(&args)?;
-    let registered = args.broker.connect().await?.register_schema(schema).await?;
-    let version = &registered.version;
-    let news = if registered.existed { "known before, now active" } else { "new" };
+    let schemas = compile(&args)?;
+    let client = args.broker.connect().await?;
+    if schemas.len() > 1 {
+        judge_all(&client, &schemas).await?;
+    }
     let mut output = Output::stdout();
-    output.line(format!("{}: {} is version {} ({news})", version.queue, version.message_type, version.version))?;
+    for schema in schemas {
+        let queue = schema.queue.clone();
+        let registered = client.register_schema(schema).await.map_err(|error| broker::failure(error, Some(&queue)))?;
+        let version = &registered.version;
+        let news = if registered.existed { "known before, now active" } else { "new" };
+        output.line(format!("{}: {} is version {} ({news})", version.queue, version.message_type, version.version))?;
+    }
     output.flush()
 }
 
-fn compile(args: &RegisterArgs) -> Result<NewSchema, Failure> {
+/// A service is registered as a whole or not at all: what the broker would refuse is found before the first rpc is registered.
+async fn judge_all(client: &Client, schemas: &[NewSchema]) -> Result<(), Failure> {
+    for schema in schemas {
+        let dry_run = NewSchema { dry_run: true, ..schema.clone() };
+        match client.register_schema(dry_run).await {
+            Ok(_) => {}
+            // A queue that does not exist yet has no contract that could be broken.
+            Err(error) if error.code() == Some(qwerq::ErrorCode::QueueNotFound) => {}
+            Err(error) => return Err(broker::failure(error, Some(&schema.queue))),
+        }
+    }
+    Ok(())
+}
+
+fn compile(args: &RegisterArgs) -> Result<Vec<NewSchema>, Failure> {
     let shown = args.proto.display();
     let compiled = qwerq_codegen::compile::compile(&args.proto, &args.includes)
         .map_err(|error| Failure::failed(format!("{shown} does not compile")).context(error.to_string()))?;
-    for name in [Some(&args.message), args.reply.as_ref()].into_iter().flatten() {
+    for name in [args.message.as_ref(), args.reply.as_ref()].into_iter().flatten() {
         if !compiled.has_message(name) {
             let failure = Failure::failed(format!("{shown} has no message `{name}`"));
             return Err(failure.next_step(format!("it has {}", compiled.messages.join(", "))));
         }
     }
-    let sources = compiled.sources.into_iter().map(|(path, text)| SourceFile { path, text });
-    Ok(NewSchema {
-        queue: args.queue.clone(),
-        descriptor_set: compiled.descriptor_set.into(),
-        message_type: args.message.clone(),
-        reply_type: args.reply.clone(),
+    let sources = compiled.sources.iter().map(|(path, text)| SourceFile { path: path.clone(), text: text.clone() });
+    let schema = NewSchema {
+        descriptor_set: compiled.descriptor_set.clone().into(),
         sources: sources.collect(),
         force: args.force,
-        dry_run: false,
-    })
+        ..NewSchema::default()
+    };
+    let Some(service) = &args.service else {
+        let (queue, message_type) = (args.queue.clone().unwrap_or_default(), args.message.clone().unwrap_or_default());
+        return Ok(vec![NewSchema { queue, message_type, reply_type: args.reply.clone(), ..schema }]);
+    };
+    let contracts = service::contracts(&compiled, service, args.queue.as_deref())?;
+    let of = |contract: service::RpcContract| NewSchema {
+        queue: contract.queue,
+        message_type: contract.message_type,
+        reply_type: Some(contract.reply_type),
+        ..schema.clone()
+    };
+    Ok(contracts.into_iter().map(of).collect())
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -13,12 +14,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::arrival;
+use crate::arrival::{self, Fetched};
 use crate::call::Call;
 use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
 use crate::lane::{BATCH_BYTES_MAX, Batch, Lane};
-use crate::ledger::{Ledger, Note, Say, Settlement};
+use crate::ledger::{Keep, Ledger, Note, Say, Settlement};
 use crate::outcome::Outcome;
 use crate::publish_frame;
 use crate::request::{Repeat, Reply, Request};
@@ -179,7 +180,10 @@ impl Session {
         match &mut self.phase {
             Phase::Running => None,
             Phase::Draining { until, leader } => {
-                let quiet = self.sent.is_empty() && self.out.is_empty() && self.ledger.held() == 0;
+                let quiet = self.sent.is_empty()
+                    && self.out.is_empty()
+                    && self.ledger.held() == 0
+                    && self.shared.calls_held.load(Ordering::Relaxed) == 0;
                 (quiet || now >= *until).then(|| Exit::GoAway { leader: leader.take() })
             }
             Phase::Closing { unsubscribed, .. } => (*unsubscribed && self.sent.is_empty() && self.out.is_empty()).then_some(Exit::Closed),
@@ -310,7 +314,7 @@ impl Session {
         }
         self.carry.open.retain(|_, opened| !opened.ending);
         for opened in self.carry.open.values() {
-            opened.open.feed.clear();
+            opened.open.feed.disconnected();
         }
         self.carry
     }
@@ -427,6 +431,9 @@ impl Session {
             for opened in self.carry.open.values() {
                 opened.open.feed.end(None);
             }
+            // Leases of subscriptions are released with these.
+            self.ledger.release_fetched();
+            self.say_notes();
             // What may wait for others is not waited for.
             let waiting = |sent: &Sent| matches!(&sent.what, What::Request(request) if request.may_wait());
             let ids: Vec<u32> = self.sent.iter().filter(|(_, sent)| waiting(sent)).map(|(id, _)| *id).collect();
@@ -543,8 +550,8 @@ impl Session {
     /// Messages that nobody fetches any more go back uncounted.
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
-            let arrivals = arrival::decode_fetched(&frame.payload)?;
-            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, false, now);
+            let arrivals = Fetched::decode(&frame.payload)?.arrivals;
+            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, Keep::Detached, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
                 let _ = delivery.release();
@@ -666,7 +673,7 @@ impl Session {
             _ => None,
         };
         let queue = feed.map_or_else(|| Arc::from(""), |feed| Arc::clone(&feed.queue));
-        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), true, now);
+        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), Keep::Renewed, now);
         match feed.filter(|_| opened.is_some_and(|opened| !opened.ending)) {
             Some(feed) => feed.push(deliveries.into_iter(), next_position),
             // They crossed an UNSUBSCRIBE.
@@ -682,6 +689,8 @@ impl Session {
         // Without a responder the call is dropped, which tells its caller.
         let call = Call::new(call, Arc::downgrade(&self.shared), now);
         if let Some(Fed::Calls(feed)) = feed {
+            // The broker has given the places of those to others. Their handlers never see them.
+            feed.retain(|call| !call.remaining().is_zero());
             feed.push(std::iter::once(call), None);
         }
         Ok(())

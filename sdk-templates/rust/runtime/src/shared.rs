@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     lanes: Lock<HashMap<Destination, Arc<Lane>>>,
     next_request: AtomicU32,
     next_subscription: AtomicU32,
+    /// Calls that arrived and have not been answered.
+    pub(crate) calls_held: AtomicUsize,
     /// What one frame carries at most beside its overhead, in bytes, as last negotiated.
     frame_room: AtomicUsize,
 }
@@ -95,6 +97,7 @@ impl Shared {
             lanes: Lock::default(),
             next_request: AtomicU32::new(1),
             next_subscription: AtomicU32::new(1),
+            calls_held: AtomicUsize::new(0),
             frame_room: AtomicUsize::new((MAX_FRAME_BYTES - FRAME_OVERHEAD_BYTES) as usize),
         }
     }
@@ -194,6 +197,15 @@ impl Fed {
         match self {
             Fed::Deliveries(feed) => feed.end(error),
             Fed::Calls(feed) => feed.end(error),
+        }
+    }
+
+    /// The connection is gone: drops what nobody has taken yet and whose lease or caller went with it. What came without a lease is as
+    /// good as before, and a reader that keeps its own position would never see it again.
+    pub(crate) fn disconnected(&self) {
+        match self {
+            Fed::Deliveries(feed) => feed.retain(|delivery| delivery.lease_id().is_none()),
+            Fed::Calls(feed) => drop(feed.clear()),
         }
     }
 
