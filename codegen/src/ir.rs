@@ -6,6 +6,8 @@
 mod editions;
 pub(crate) mod locations;
 mod merge;
+mod rpc;
+pub(crate) mod whole;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics},
 };
 pub(crate) use locations::Locations;
+pub(crate) use rpc::Rpc;
 
 /// Everything that one run emits.
 #[derive(Debug, Clone)]
@@ -33,7 +36,6 @@ pub(crate) struct SchemaFile {
     /// The types to emit, with their source locations: the file without what nothing reaches and without what another file defines.
     pub(crate) proto: FileDescriptorProto,
     /// The whole file's FileDescriptorProto as it was compiled, custom options included; what languages with runtime reflection embed.
-    #[expect(dead_code, reason = "the TypeScript and Go lowerings embed it")]
     pub(crate) raw: Bytes,
 }
 
@@ -47,6 +49,8 @@ pub(crate) struct Contract {
     /// Full name, without a leading dot; the type is in `Schema::files` or well known.
     pub(crate) message_type: String,
     pub(crate) reply_type: Option<String>,
+    /// The rpc that it is, if it is one of a service.
+    pub(crate) rpc: Option<Rpc>,
 }
 
 impl Schema {
@@ -70,6 +74,7 @@ impl Schema {
                 fingerprint: source.fingerprint,
                 message_type: source.message_type.clone(),
                 reply_type: source.reply_type.clone(),
+                rpc: Rpc::of(source),
             })
             .collect();
         Some(Schema { files, contracts })

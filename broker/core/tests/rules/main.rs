@@ -10,6 +10,7 @@
 //! | `pull 30s x2` | the same, but what it takes is one answer; `pull 30s x2 detached`: and its leases outlive it |
 //! | `wait 30s x2`, `answer` | a pull for which nothing was there waits; the newest one is closed |
 //! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; whoever is newest gets credit |
+//! | `why a`, `why key k`, `why` | what is in the way of a message, of a key, of the group |
 //! | `ack a`, `nack a`, `nack a 5s`, `reject a WORDS`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first; `ack a by 9`: by connection 9 |
 //! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
 //! | `+31s` | the clock moves, and dispatch is told |
@@ -420,6 +421,8 @@ fn a_reader_gets_what_is_published_without_leases_and_holds_nothing_back() {
 #[test]
 fn a_reader_gets_as_many_as_its_last_credit_says() {
     check("publish a b c d; read 0 x1; credit x2; credit x9", "read a; read b; read c; read d");
+    check("publish a; read 0 x9; credit x0; publish b; credit x9", "read a; read b");
+    check("publish a; read 0 x9; credit x0; publish b", "read a");
     check("publish a b; read 0 x1; credit x0; publish c; credit x9", "read a; read b; read c");
 }
 
@@ -577,6 +580,42 @@ fn a_hundred_other_keys_flow_while_one_is_held() {
     scenario.seen();
     scenario.take("depth");
     assert_eq!(scenario.seen(), ["depth 2"]);
+}
+
+#[test]
+fn what_is_in_the_way_of_a_message_is_told() {
+    for (steps, seen) in [
+        ("publish a; why a", "a: no-consumer"),
+        ("publish a; lease 30s; why a", "deliver a #1; a: leased"),
+        ("publish a; lease 30s; lost ack a; why a", "deliver a #1; a: settling"),
+        ("publish a; lease 30s; ack a; why a", "deliver a #1; a: settled"),
+        ("publish a; lease 30s; nack a 5s; why a; +5s; why a", "deliver a #1; a: backing-off; deliver a #2; a: leased"),
+        ("publish a b; lease 30s x1; why b", "deliver a #1; b: no-credit"),
+        ("publish a b; lease 30s x1; +30s; why b", "deliver a #1; b: silent-consumers"),
+        ("publish a/k b/k; lease 30s; why b; why key k", "deliver a #1; b: key-blocked by a: leased; k: a: leased"),
+        ("publish a/k b/k; why key k; why key l", "k: a: no-consumer; l: not-found"),
+    ] {
+        check(steps, seen);
+    }
+    let few = QueueOptions { max_unsettled: 1, ..QueueOptions::default() };
+    check_with(few, "publish a b; lease 30s; ack b; publish c; why c", "deliver a #1; deliver b #1; c: paused");
+    let steps = "publish a b; lease 30s x2; +30s; lease 90s; why b; ack a; why b";
+    let seen = "deliver a #1; deliver b #1; deliver a #2; b: isolated-suspect after a; deliver b #2; b: leased";
+    check_with(two_deliveries(), steps, seen);
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; why a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; a: isolated-suspect");
+}
+
+#[test]
+fn what_is_in_the_way_of_a_group_is_told() {
+    for (steps, seen) in [
+        ("why", "g: idle"),
+        ("publish a; why; lease 30s; why; ack a; why", "g: a: no-consumer; deliver a #1; g: a: leased; g: idle"),
+        ("publish a b; lease 30s x1; why", "deliver a #1; g: b: no-credit"),
+        ("publish a; lease 30s; nack a 5s; why", "deliver a #1; g: a: backing-off"),
+    ] {
+        check(steps, seen);
+    }
 }
 
 fn check(steps: &str, seen: &str) {

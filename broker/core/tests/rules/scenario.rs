@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qwerq_core::dispatch::{Bounds, DeadLetter, GroupKey, Subscribe};
+use qwerq_core::dispatch::{Bounds, DeadLetter, GroupKey, Head, Obstacle, Subscribe};
 use qwerq_core::entry::{Applied, AttemptEnded, ItemHead, ItemWriter, MOVED_KIND, Origin, PUBLISH_KIND, Settle};
 use qwerq_core::stored::key_hash;
 use qwerq_core::{
@@ -131,6 +131,15 @@ impl Scenario {
             ["extend", lease, by] => {
                 let by = millis(by);
                 self.settle(lease, |dispatch, _, now, session, id| dispatch.extend(now, session, id, by).map(|()| None));
+            }
+            ["why"] => self.explain("g", |dispatch, state, now, key| dispatch.explain_group(state, now, key)),
+            ["why", "key", name] => {
+                let hash = key_hash(name);
+                self.explain(name, |dispatch, state, now, key| dispatch.explain_key(state, now, key, hash));
+            }
+            ["why", name] => {
+                let obstacle = self.dispatch.explain_message(&self.state, self.now, self.group(QUEUE, "g"), self.seq(name));
+                self.seen.push(format!("{name}: {}", self.words(&obstacle)));
             }
             ["heard"] => self.dispatch.heard(SessionId(self.sessions)),
             ["close"] => self.disconnect(true),
@@ -324,6 +333,20 @@ impl Scenario {
     fn read(&mut self, from: Seq, credit: &str) {
         self.newest = SubscriptionKey { session: self.new_session(), number: 1 };
         self.dispatch.read(self.newest, QUEUE, from, most(credit)).expect("the first of its connection");
+    }
+
+    fn explain(&mut self, of: &str, explain: impl FnOnce(&Dispatch, &State, Millis, GroupKey) -> Head) {
+        let head = explain(&self.dispatch, &self.state, self.now, self.group(QUEUE, "g"));
+        let seq = head.seq.map(|seq| format!("{}: ", self.names[&(QUEUE, seq)])).unwrap_or_default();
+        self.seen.push(format!("{of}: {seq}{}", self.words(&head.obstacle)));
+    }
+
+    fn words(&self, obstacle: &Obstacle) -> String {
+        match obstacle {
+            Obstacle::KeyBlocked { by, because } => format!("key-blocked by {}: {}", self.names[&(QUEUE, *by)], because.name()),
+            Obstacle::IsolatedSuspect { after: Some(seq), .. } => format!("isolated-suspect after {}", self.names[&(QUEUE, *seq)]),
+            other => other.name().to_owned(),
+        }
     }
 
     fn deliver(&mut self) {

@@ -9,7 +9,7 @@ use prost::Message as _;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 use tokio::sync::oneshot;
 
-use crate::arrival;
+use crate::arrival::Fetched;
 use crate::builder::ClientBuilder;
 use crate::call::{Call, ServeOptions};
 use crate::contract::{CallContract, Contract};
@@ -72,6 +72,8 @@ pub struct FetchOptions {
     pub detached: bool,
     /// Where a new group begins.
     pub start_at: Option<StartAt>,
+    /// The fingerprint of the contract that the consumer was generated from.
+    pub contract: Option<[u8; 32]>,
 }
 
 impl Client {
@@ -171,11 +173,11 @@ impl Client {
             visibility_timeout_ms: options.visibility_timeout.map(millis).unwrap_or_default(),
             detached: options.detached,
             start_at: options.start_at.map(StartAt::into_wire),
-            contract: bytes::Bytes::new(),
+            contract: options.contract.map_or_else(bytes::Bytes::new, |contract| bytes::Bytes::copy_from_slice(&contract)),
         };
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
-        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         let keep = if options.detached { Keep::Detached } else { Keep::Renewed };
         Ok(ledger.deliveries(&queue.into(), arrivals, None, keep, tokio::time::Instant::now()))
     }

@@ -325,7 +325,7 @@ async fn fetched_messages_are_leased_and_renewed_like_others() {
     let (fetched, ()) = tokio::join!(client.fetch("q", options), async {
         let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
         assert_eq!((fetch.max, fetch.wait_ms, fetch.detached), (2, 5000, false));
-        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: [1, 2].map(delivered).into() }).await;
+        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: [1, 2].map(delivered).into(), next_seq: None }).await;
     });
     let mut fetched = fetched.unwrap();
     let (_, extend) = peer.expect::<wire::Settle>(Opcode::ExtendVisibility).await;
@@ -343,7 +343,7 @@ async fn a_dropped_fetch_is_cancelled_and_a_late_answer_goes_back() {
     let (id, _) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
     let (_, cancel) = peer.expect::<wire::Cancel>(Opcode::Cancel).await;
     assert_eq!(Some(cancel.request_id), id);
-    peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(1)] }).await;
+    peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(1)], next_seq: None }).await;
     let (_, released) = peer.expect::<wire::Settle>(Opcode::Release).await;
     assert_eq!(seqs(&released), [1]);
 }
@@ -356,7 +356,7 @@ async fn closing_gives_back_what_was_fetched_but_not_what_is_detached() {
         let (fetched, ()) = tokio::join!(client.fetch("q", options), async {
             let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
             assert_eq!(fetch.detached, detached);
-            peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(seq)] }).await;
+            peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(seq)], next_seq: None }).await;
         });
         // Held until the test ends.
         std::mem::forget(fetched.unwrap());
@@ -421,6 +421,25 @@ async fn a_typed_subscription_decodes_and_hands_over_what_does_not_decode() {
     peer.expect::<wire::Settle>(Opcode::Ack).await;
     let (_, reject) = peer.expect::<wire::Settle>(Opcode::Reject).await;
     assert!(reject.reason.contains("seq 2"), "{}", reject.reason);
+}
+
+#[tokio::test]
+async fn a_typed_fetch_decodes_under_its_contract_and_keeps_what_does_not_decode_in_its_place() {
+    let (client, mut peer, _broker) = connected().await;
+    let orders = client.queue::<Orders>();
+    let order = wire::Header { name: "n".into(), value: "v".into() };
+    let (fetched, ()) = tokio::join!(orders.fetch(FetchOptions { max: 2, ..FetchOptions::default() }), async {
+        let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
+        assert_eq!(&fetch.contract[..], [7; 32]);
+        let bad = wire::Delivered { payload: "\u{1}".into(), ..delivered(1) };
+        let good = wire::Delivered { payload: bytes_of(&order), ..delivered(2) };
+        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![bad, good], next_seq: None }).await;
+    });
+    let mut fetched = fetched.unwrap();
+    assert_eq!(fetched.pop().unwrap().unwrap().body, order);
+    fetched.pop().unwrap().unwrap_err().reject().unwrap();
+    let (_, reject) = peer.expect::<wire::Settle>(Opcode::Reject).await;
+    assert_eq!(seqs(&reject), [1]);
 }
 
 #[tokio::test(start_paused = true)]
