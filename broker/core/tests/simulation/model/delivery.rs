@@ -38,7 +38,7 @@ impl Model {
         if stored.key != 0 && earlier.any(|(earlier, other)| other.key == stored.key && blocks(earlier, other.is_expired(now))) {
             return Some("waits for an earlier one of its key");
         }
-        if self.class(queue, group, seq) == Some(Class::Fresh) && queue.pauses(group, seq) {
+        if !group.blurred && self.class(queue, group, seq) == Some(Class::Fresh) && queue.pauses(group, seq) {
             return Some("is beyond max_unsettled");
         }
         None
@@ -134,7 +134,7 @@ impl Model {
         if suspect {
             self.check_isolation(to.group, delivery.seq, to, now);
         } else if !asked {
-            let kept = usize::from(!thorough || self.waiting_suspects(to.group, now) > 0);
+            let kept = usize::from(!thorough || self.keeps_consumer(to.group));
             let fewer = self.willing(to.group).filter(|other| self.held(other).0 < mine).count();
             assert!(fewer <= kept, "{:?} holds {mine}, others fewer", to.key);
         }
@@ -177,9 +177,8 @@ impl Model {
             if willing.is_empty() {
                 continue;
             }
-            let suspects = self.waiting_suspects(key, now);
-            assert!(suspects == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
-            if willing.len() > usize::from(suspects > 0) {
+            assert!(self.waiting_suspects(key, now) == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
+            if willing.len() > usize::from(self.keeps_consumer(key)) {
                 assert_eq!(self.deliverable(key, now), [], "{key:?} has a consumer with credit, and these wait");
             }
         }

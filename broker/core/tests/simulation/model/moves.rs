@@ -137,7 +137,9 @@ impl Model {
             let stored = self.take_of_all(id, *seq).unwrap();
             self.ledger.let_go(stored.message);
         }
-        self.queues.get_mut(&id).unwrap().groups.values_mut().for_each(|group| group.settle_below(to));
+        let queue = self.queues.get_mut(&id).unwrap();
+        queue.aging = false;
+        queue.groups.values_mut().for_each(|group| group.settle_below(to));
         self.skip(id, &skipped);
         Applied::Floored { queue: id, to, delayed_to: 0, messages: u64::try_from(gone.len()).unwrap(), skipped }
     }

@@ -28,6 +28,14 @@ impl Model {
         if self.isolates(key) { 0 } else { self.heads(key, now).iter().filter(|(.., suspect)| *suspect).count() }
     }
 
+    /// Whether a consumer may be kept for a suspect, which may have expired meanwhile: it is kept until that is durable.
+    pub(super) fn keeps_consumer(&self, key: GroupKey) -> bool {
+        let queue = &self.queues[&key.queue];
+        let group = &queue.groups[&key.group];
+        let mut suspects = queue.unsettled(group).filter(|(seq, _)| is_suspect(queue, group, *seq));
+        !self.isolates(key) && suspects.any(|(seq, _)| !self.is_leased(key, seq))
+    }
+
     /// A suspect goes to an idle consumer, or after one visibility timeout to one that is not.
     pub(super) fn check_isolation(&self, key: GroupKey, seq: Seq, to: &Subscription, now: Millis) {
         assert!(!self.isolates(key), "{key:?} isolates one suspect at a time, and {seq} is the second");
