@@ -96,7 +96,7 @@ impl<M: prost::Message + Default> Queue<M> {
     ///
     /// # Errors
     /// See [`Client::fetch`].
-    pub async fn fetch(&self, options: FetchOptions) -> Result<Vec<Result<Typed<M>, Undecodable>>, Error> {
+    pub async fn fetch(&self, options: FetchOptions) -> Result<Vec<Result<Typed<M>, Box<Undecodable>>>, Error> {
         let options = FetchOptions { contract: self.contract.known_fingerprint(), ..options };
         let deliveries = self.publisher.client().fetch(self.contract.queue, options).await?;
         Ok(deliveries.into_iter().map(|delivery| Typed::decode(delivery, self.contract.message_type)).collect())
@@ -134,8 +134,7 @@ impl<M: prost::Message + Default> TypedSubscription<M> {
             Ok(delivery) => delivery,
             Err(error) => return Some(Err(ReceiveError::Client(error))),
         };
-        let typed = Typed::decode(delivery, self.message_type);
-        Some(typed.map_err(|undecodable| ReceiveError::Undecodable(Box::new(undecodable))))
+        Some(Typed::decode(delivery, self.message_type).map_err(ReceiveError::Undecodable))
     }
 
     /// The untyped subscription, for batches or raw payloads.
@@ -171,13 +170,13 @@ pub struct Typed<M> {
 }
 
 impl<M: prost::Message + Default> Typed<M> {
-    fn decode(delivery: Delivery, message_type: &str) -> Result<Typed<M>, Undecodable> {
+    fn decode(delivery: Delivery, message_type: &str) -> Result<Typed<M>, Box<Undecodable>> {
         match M::decode(delivery.payload.clone()) {
             Ok(body) => Ok(Typed { body, delivery }),
             Err(source) => {
                 let (queue, seq) = (delivery.queue().to_owned(), delivery.seq);
                 let error = DecodeError { queue, seq, message_type: message_type.to_owned(), source };
-                Err(Undecodable { delivery, error })
+                Err(Box::new(Undecodable { delivery, error }))
             }
         }
     }
