@@ -8,6 +8,7 @@ mod check;
 mod corpus;
 mod faults;
 mod image;
+mod python;
 mod simulate;
 mod step;
 mod tally;

@@ -6,9 +6,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::corpus;
 use crate::step::{Outcome, Step};
 use crate::tally::Tally;
+use crate::{corpus, python};
 
 /// Runs every test, also after one has failed.
 ///
@@ -17,10 +17,12 @@ use crate::tally::Tally;
 pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
-    if let Err(error) = corpus::run() {
-        eprintln!("xtask: {error:#}");
-        tally.failed += 1;
-        failed.push("corpus");
+    for (name, prepared) in [("corpus", corpus::run()), ("python", python::run())] {
+        if let Err(error) = prepared {
+            eprintln!("xtask: {error:#}");
+            tally.failed += 1;
+            failed.push(name);
+        }
     }
     for (name, arguments) in [
         ("crates", ["test", "--workspace", "--exclude", "qwer-q", "--no-fail-fast"].as_slice()),

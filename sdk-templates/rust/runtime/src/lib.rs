@@ -83,7 +83,9 @@ pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
-pub use admin::{Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
+pub use admin::{
+    Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
