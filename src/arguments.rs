@@ -8,6 +8,7 @@ use crate::bench::BenchArgs;
 use crate::call::CallArgs;
 use crate::consume::ConsumeArgs;
 use crate::dlq::DlqArgs;
+use crate::explain::ExplainArgs;
 use crate::generate::GenArgs;
 use crate::group::GroupArgs;
 use crate::health::HealthArgs;
@@ -51,6 +52,9 @@ pub(crate) enum Command {
     /// Call whoever serves a queue and print the reply
     #[command(after_help = CALL_EXAMPLES)]
     Call(CallArgs),
+    /// Say why a message, an ordering key or a consumer group does not move
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -114,6 +118,14 @@ Examples:
   qwer-q call -q pricing.get_quote --body '{\"article\": \"A-1\"}' --timeout 5s
   qwer-q call -q pricing.get_quote --json < request.json | jq .body
   qwer-q call -q echo --body hello -H traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+const EXPLAIN_EXAMPLES: &str = "\
+The first line is the cause in one sentence; without --id, --seq and --key it is about the consumer groups.
+
+Examples:
+  qwer-q explain -q orders
+  qwer-q explain -q orders -g billing --id 01J9ZK5Q3V8M2T4W6X8Y0A1B2C
+  qwer-q explain -q orders --key customer-7 --json | jq -r .cause";
 
 const GEN_EXAMPLES: &str = "\
 Examples:

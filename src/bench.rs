@@ -11,6 +11,7 @@ mod latency;
 mod load;
 mod machine;
 mod memory;
+mod outage;
 mod pairs;
 mod process;
 mod publish;

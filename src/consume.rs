@@ -91,7 +91,7 @@ async fn subscribe(client: &Client, args: &ConsumeArgs, settlement: &Settlement)
 
 fn say_that_from_is_ignored(args: &ConsumeArgs, group: &str) {
     output::note(format!(
-        "note: the group {group} exists and goes on where it was, so --from is ignored; on a stream \
+        "note: the group {group} exists and goes on where it was, so --from is ignored; \
          `qwer-q group seek {group} -q {} --from ...` moves it",
         args.queue
     ));

@@ -12,6 +12,7 @@ mod consume;
 mod contract;
 mod dlq;
 mod duration;
+mod explain;
 mod failure;
 mod fate;
 mod generate;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Group(args) => group::run(args),
         Command::Dlq(args) => dlq::run(args),
         Command::Call(args) => call::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -28,26 +28,37 @@ fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().map(|message| String::from_utf8(payload(message)).expect("text")).collect()
 }
 
-/// Flag, value at first, value after an update, and the fact that `queue info` shows.
-const OPTIONS: &[(&str, &str, &str, &str)] = &[
-    ("schema-mode", "strict", "permissive", "schema_mode"),
-    ("on-invalid", "dlq", "reject", "on_invalid"),
-    ("compatibility", "source,backward,all", "wire,forward,last", "compatibility"),
-    ("visibility-timeout", "45s", "2m", "visibility_timeout"),
-    ("max-deliveries", "7", "8", "max_deliveries"),
-    ("on-failure", "drop", "retry-forever", "on_failure"),
-    ("retry-backoff", "500ms..2h", "2s..3s", "retry_backoff"),
-    ("max-messages", "5000", "6000", "max_messages"),
-    ("max-bytes", "64MiB", "2GiB", "max_bytes"),
-    ("on-full", "drop-oldest", "reject", "on_full"),
-    ("dedup-window", "10m", "1h", "dedup_window"),
-    ("dedup-max-keys", "9", "10", "dedup_max_keys"),
-    ("message-ttl", "2h", "3h", "message_ttl"),
-    ("on-expiry", "dlq", "drop", "on_expiry"),
-    ("delay", "10s", "20s", "delay"),
-    ("max-message-bytes", "64KiB", "128KiB", "max_message_bytes"),
-    ("group-expiry", "2h", "3h", "group_expiry"),
-    ("max-unsettled", "1000", "2000", "max_unsettled"),
+/// An option as its flag is given first, as it is changed to, and the fact that `queue info` shows.
+struct Case {
+    flag: &'static str,
+    first: &'static str,
+    changed: &'static str,
+    fact: &'static str,
+}
+
+const fn case(flag: &'static str, first: &'static str, changed: &'static str, fact: &'static str) -> Case {
+    Case { flag, first, changed, fact }
+}
+
+const OPTIONS: &[Case] = &[
+    case("schema-mode", "strict", "permissive", "schema_mode"),
+    case("on-invalid", "dlq", "reject", "on_invalid"),
+    case("compatibility", "source,backward,all", "wire,forward,last", "compatibility"),
+    case("visibility-timeout", "45s", "2m", "visibility_timeout"),
+    case("max-deliveries", "7", "8", "max_deliveries"),
+    case("on-failure", "drop", "retry-forever", "on_failure"),
+    case("retry-backoff", "500ms..2h", "2s..3s", "retry_backoff"),
+    case("max-messages", "5000", "6000", "max_messages"),
+    case("max-bytes", "64MiB", "2GiB", "max_bytes"),
+    case("on-full", "drop-oldest", "reject", "on_full"),
+    case("dedup-window", "10m", "1h", "dedup_window"),
+    case("dedup-max-keys", "9", "10", "dedup_max_keys"),
+    case("message-ttl", "2h", "3h", "message_ttl"),
+    case("on-expiry", "dlq", "drop", "on_expiry"),
+    case("delay", "10s", "20s", "delay"),
+    case("max-message-bytes", "64KiB", "128KiB", "max_message_bytes"),
+    case("group-expiry", "2h", "3h", "group_expiry"),
+    case("max-unsettled", "1000", "2000", "max_unsettled"),
 ];
 
 /// The facts of `queue info`, as a person reads them.
@@ -66,24 +77,22 @@ fn assert_shown(broker: &Broker, queue: &str, facts: impl Iterator<Item = (&'sta
 #[test]
 fn every_option_is_set_shown_changed_and_kept() {
     let mut broker = Broker::start(&[]);
-    let flags = |values: &dyn Fn(&(&'static str, &'static str, &'static str, &'static str)) -> &'static str| -> Vec<String> {
-        OPTIONS.iter().flat_map(|option| [format!("--{}", option.0), values(option).to_owned()]).collect()
-    };
+    let flags: Vec<String> = OPTIONS.iter().flat_map(|option| [format!("--{}", option.flag), option.first.to_owned()]).collect();
     let run = |broker: &Broker, verb: &str, flags: &[String]| {
         let mut args = vec!["queue", verb, "jobs"];
         args.extend(flags.iter().map(String::as_str));
         done(broker, &args)
     };
-    assert_eq!(run(&broker, "create", &flags(&|option| option.1)), "queue jobs is ready\n");
-    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.3, option.1)));
+    assert_eq!(run(&broker, "create", &flags), "queue jobs is ready\n");
+    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.fact, option.first)));
     // What is not named stays.
-    for (flag, _, changed, fact) in OPTIONS {
+    for Case { flag, changed, fact, .. } in OPTIONS {
         assert_eq!(run(&broker, "update", &[format!("--{flag}"), (*changed).to_owned()]), "queue jobs is updated\n");
         assert_shown(&broker, "jobs", [(*fact, *changed)].into_iter());
     }
     broker.kill();
     broker.restart();
-    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.3, option.2)));
+    assert_shown(&broker, "jobs", OPTIONS.iter().map(|option| (option.fact, option.changed)));
 
     done(&broker, &["queue", "create", "events", "--mode", "stream", "--max-age", "7d", "--max-bytes", "1MiB"]);
     assert_shown(&broker, "events", [("mode", "stream"), ("max_age", "7d"), ("max_bytes", "1MiB")].into_iter());
@@ -161,4 +170,150 @@ fn peek_shows_and_takes_nothing() {
 
     contains_all(&fails(&broker, 1, &["peek", "-q", "nothing"]), &["queue-not-found", "`qwer-q queue list`"]);
     assert_eq!(json_lines(&broker, &["queue", "list", "--json"]).len(), 2, "peek makes no queue");
+}
+
+#[test]
+fn a_group_of_a_stream_is_moved_by_seek() {
+    let broker = Broker::start(&[]);
+    done(&broker, &["queue", "create", "events", "--mode", "stream"]);
+    publish(&broker, "events", "a\nb\nc\n");
+    let consume = |n: &str| texts(&json_lines(&broker, &["consume", "-q", "events", "-g", "audit", "-n", n]));
+    assert_eq!(consume("3"), ["a", "b", "c"]);
+    for (from, next) in [("beginning", "a"), ("offset=2", "c"), ("time=1970-01-01T00:00:00Z", "a")] {
+        assert_eq!(
+            done(&broker, &["group", "seek", "audit", "-q", "events", "--from", from]),
+            "group audit of events goes on from there\n"
+        );
+        assert_eq!(consume("1"), [next], "{from}");
+    }
+    done(&broker, &["group", "seek", "audit", "-q", "events", "--from", "end"]);
+    assert_eq!(group(&broker, "events", "audit")["lag"], 0);
+    let missing = fails(&broker, 1, &["group", "seek", "g", "-q", "events", "--from", "end"]);
+    contains_all(&missing, &["group-not-found", "`qwer-q group list -q events`"]);
+}
+
+fn letters(broker: &Broker, filter: &[&str]) -> Vec<Value> {
+    let mut args = vec!["dlq", "list", "-q", "orders", "--json"];
+    args.extend(filter);
+    json_lines(broker, &args)
+}
+
+/// Three orders that the group billing has rejected and the group mail has not seen.
+fn rejected() -> Broker {
+    let broker = Broker::start(&[]);
+    done(&broker, &["schema", "register", "-q", "orders", "-p", &data("order.proto"), "-m", "t.Order"]);
+    done(&broker, &["group", "create", "mail", "-q", "orders"]);
+    publish(&broker, "orders", "{\"id\": \"o-1\"}\n{\"id\": \"o-2\"}\n{\"id\": \"o-3\"}\n");
+    for (n, reason) in [("2", "no such customer"), ("1", "out of stock")] {
+        json_lines(&broker, &["consume", "-q", "orders", "-g", "billing", "-n", n, "--reject", reason]);
+    }
+    broker
+}
+
+#[test]
+fn dead_letters_say_why_and_are_chosen_by_what_they_say() {
+    let broker = rejected();
+    let all = letters(&broker, &[]);
+    assert_eq!(all.len(), 3);
+    let (first, id) = (&all[0], all[0]["id"].as_str().expect("an id"));
+    assert_eq!((&first["reason"], &first["error"]), (&json!("rejected"), &json!("no such customer")));
+    assert_eq!((&first["group"], &first["attempts"]), (&json!("billing"), &json!(1)));
+    assert_eq!((&first["source_queue"], &first["source_seq"]), (&json!("orders"), &json!(0)));
+    for time in ["first_failed_at", "failed_at", "published_at"] {
+        assert!(first[time].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{first}");
+    }
+    for (filter, count) in [
+        (&["-g", "billing"][..], 3),
+        (&["-g", "mail"], 0),
+        (&["--reason", "rejected"], 3),
+        (&["--reason", "expired"], 0),
+        (&["--id", id], 1),
+        (&["--since", "1h"], 3),
+        (&["--until", "1h"], 0),
+        (&["--since", "2999-01-01T00:00:00Z"], 0),
+        (&["--until", "2999-01-01T00:00:00Z", "--since", "1970-01-01T00:00:00Z"], 3),
+        (&["-n", "2"], 2),
+    ] {
+        assert_eq!(letters(&broker, filter).len(), count, "{filter:?}");
+    }
+    let table = done(&broker, &["dlq", "list", "-q", "orders.dlq"]);
+    contains_all(&table, &["REASON", "ATTEMPTS", "FAILED AT", id, "billing", "no such customer", "out of stock"]);
+
+    // By their source queue's contract, whichever way they are read.
+    let shown = json_lines(&broker, &["dlq", "peek", "-q", "orders", "-n", "1"]).remove(0);
+    assert_eq!((&shown["body"], &shown["queue"]), (&json!({"id": "o-1"}), &json!("orders.dlq")));
+    assert_eq!(shown["headers"]["qwerq-reason"], "rejected");
+    assert_eq!(json_lines(&broker, &["peek", "-q", "orders.dlq"])[2]["body"], json!({"id": "o-3"}));
+    assert_eq!(json_lines(&broker, &["consume", "-q", "orders.dlq", "-n", "1"])[0]["body"], json!({"id": "o-1"}));
+}
+
+#[test]
+fn dead_letters_go_back_to_their_group_or_elsewhere_or_away() {
+    let broker = rejected();
+    let id = letters(&broker, &[])[1]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(
+        done(&broker, &["dlq", "redrive", "-q", "orders", "--id", &id]),
+        "redrove 1 dead letter of orders to where they come from\n"
+    );
+    let back = json_lines(&broker, &["consume", "-q", "orders", "-g", "billing", "-n", "1"]).remove(0);
+    assert_eq!((&back["body"], &back["attempt"]), (&json!({"id": "o-2"}), &json!(1)));
+    assert_eq!(group(&broker, "orders", "mail")["lag"], 3, "the other group sees nothing twice");
+
+    let to_repaired = ["dlq", "redrive", "-q", "orders", "--to", "repaired", "-n", "1"];
+    contains_all(&fails(&broker, 1, &to_repaired), &["queue-not-found", "qwer-q queue create repaired"]);
+    done(&broker, &["queue", "create", "repaired"]);
+    let said = done(&broker, &to_repaired);
+    assert_eq!(said, "redrove 1 dead letter of orders to queue repaired\n");
+    assert_eq!(info(&broker, "repaired")["depth"], 1);
+    let said = json_lines(&broker, &["dlq", "redrive", "-q", "orders", "--all-groups", "--json"]).remove(0);
+    assert_eq!(said, json!({"redriven": 1, "refused": 0, "refusal": null}));
+    assert_eq!(group(&broker, "orders", "mail")["lag"], 4);
+    assert_eq!(letters(&broker, &[]).len(), 0);
+
+    json_lines(&broker, &["consume", "-q", "orders", "-g", "mail", "-n", "4", "--reject", "hopeless"]);
+    assert_eq!(done(&broker, &["dlq", "purge", "-q", "orders", "-g", "billing"]), "removed 0 dead letters of orders\n");
+    assert_eq!(done(&broker, &["dlq", "purge", "-q", "orders", "-n", "1", "--yes"]), "removed 1 dead letter of orders\n");
+    assert_eq!(json_lines(&broker, &["dlq", "purge", "-q", "orders", "--json"])[0], json!({"purged": 3}));
+    assert_eq!(letters(&broker, &[]).len(), 0);
+}
+
+#[test]
+fn a_dead_letter_that_is_refused_stays_and_the_command_fails() {
+    let broker = rejected();
+    let file = broker.data().with_file_name("other.proto");
+    std::fs::write(&file, "syntax = \"proto3\"; package t; message Other { int32 id = 1; }").expect("the directory is ours");
+    done(&broker, &["schema", "register", "-q", "others", "-p", &file.display().to_string(), "-m", "t.Other"]);
+    let output = broker.run(&["dlq", "redrive", "-q", "orders", "--to", "others"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "redrove 0 dead letters of orders to queue others\n"));
+    contains_all(&stderr(&output), &["3 dead letters stay", "schema-violation", "next: `qwer-q dlq peek -q orders`"]);
+    done(&broker, &["group", "delete", "billing", "-q", "orders"]);
+    let output = broker.run(&["dlq", "redrive", "-q", "orders", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let done: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!((&done["redriven"], &done["refused"]), (&json!(0), &json!(3)));
+    contains_all(done["refusal"].as_str().expect("text"), &["group-not-found"]);
+    assert_eq!(letters(&broker, &[]).len(), 3);
+}
+
+#[test]
+fn bulk_work_on_dead_letters_goes_on_until_all_is_done() {
+    const LETTERS: usize = 2500;
+    let broker = Broker::start(&[]);
+    let lines: String = (0..LETTERS).map(|number| format!("m{number}\n")).collect();
+    publish(&broker, "orders", &lines);
+    let consume = |fate: &[&str]| {
+        let count = LETTERS.to_string();
+        let mut args = vec!["consume", "-q", "orders", "-n", &count];
+        args.extend(fate);
+        json_lines(&broker, &args).len()
+    };
+    assert_eq!(consume(&["--reject", "x"]), LETTERS);
+    assert_eq!(letters(&broker, &[]).len(), LETTERS);
+    assert_eq!(
+        done(&broker, &["dlq", "redrive", "-q", "orders"]),
+        format!("redrove {LETTERS} dead letters of orders to where they come from\n")
+    );
+    assert_eq!(consume(&["--reject", "x"]), LETTERS);
+    assert_eq!(done(&broker, &["dlq", "purge", "-q", "orders"]), format!("removed {LETTERS} dead letters of orders\n"));
+    assert_eq!(letters(&broker, &[]).len(), 0);
 }

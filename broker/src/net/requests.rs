@@ -74,6 +74,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
         Opcode::SchemaClients => Command::SchemaClients(asker, decode::<wire::QueueName>(opcode, payload)?.name),
         Opcode::SchemaDelete => Command::SchemaDelete(asker, decode::<wire::QueueName>(opcode, payload)?.name),
         Opcode::SchemaList => Command::SchemaList(asker, decode(opcode, payload)?),
+        Opcode::Explain => Command::Explain(asker, decode_explain(asker, payload)?),
         Opcode::Peek => Command::Peek(asker, decode(opcode, payload)?),
         Opcode::Seek => Command::Seek(asker, decode(opcode, payload)?),
         Opcode::CommitOffset => Command::CommitOffset(asker, decode(opcode, payload)?),
@@ -106,6 +107,14 @@ fn decode_fetch(asker: Asker, payload: Bytes) -> Result<wire::Fetch, wire::Error
         return Err(ErrorCode::CorrelationRequired.with("FETCH with wait_ms must carry a request id; set the flag CORRELATED"));
     }
     Ok(fetch)
+}
+
+/// The same holds for an EXPLAIN, which may have to search.
+fn decode_explain(asker: Asker, payload: Bytes) -> Result<wire::Explain, wire::Error> {
+    if asker.request_id.is_none() {
+        return Err(ErrorCode::CorrelationRequired.with("EXPLAIN must carry a request id; set the flag CORRELATED"));
+    }
+    decode(Opcode::Explain, payload)
 }
 
 /// Answers by way of the shard, so that the reply keeps its place.

@@ -14,6 +14,7 @@ use crate::registry::Contract;
 use crate::registry::compatibility::{Candidate, Verdict};
 use crate::store::{Checkpoint, Checkpointed, StoreError};
 
+use super::explain::Explaining;
 use super::outbox::Outbox;
 
 /// Who asked, and how to answer.
@@ -192,6 +193,10 @@ pub enum Command {
     SchemaDelete(Asker, String),
     /// PEEK.
     Peek(Asker, wire::Peek),
+    /// EXPLAIN.
+    Explain(Asker, wire::Explain),
+    /// An EXPLAIN goes on looking for its message.
+    Explaining(Box<Explaining>),
     /// SEEK.
     Seek(Asker, wire::GroupRequest),
     /// COMMIT_OFFSET.
@@ -239,6 +244,7 @@ impl Command {
             | Command::SchemaDelete(asker, _)
             | Command::SchemaClients(asker, _)
             | Command::Peek(asker, _)
+            | Command::Explain(asker, _)
             | Command::Seek(asker, _)
             | Command::CommitOffset(asker, _)
             | Command::DeadLetters(asker, _)
@@ -250,6 +256,7 @@ impl Command {
             | Command::Reply { .. }
             | Command::Cancel(..)
             | Command::Credit(..)
+            | Command::Explaining(_)
             | Command::Stats(_)
             | Command::Spare(_)
             | Command::Synced(..)

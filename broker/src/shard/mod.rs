@@ -11,6 +11,8 @@ mod command;
 mod consume;
 mod deliver;
 mod due;
+mod explain;
+mod explanation;
 mod fault;
 mod fetch;
 mod letters;
@@ -236,6 +238,8 @@ impl Shard {
             Command::SchemaClients(asker, name) => self.schema_clients(asker, &name),
             Command::SchemaDelete(asker, name) => self.schema_delete(asker, &name)?,
             Command::Peek(asker, peek) => self.peek(asker, &peek)?,
+            Command::Explain(asker, request) => self.explain(asker, request)?,
+            Command::Explaining(search) => self.search(*search)?,
             Command::Seek(asker, request) => self.seek(asker, &request)?,
             Command::CommitOffset(asker, commit) => self.commit_offset(asker, &commit)?,
             Command::DeadLetters(asker, letters) => self.dead_letters(asker, &letters)?,

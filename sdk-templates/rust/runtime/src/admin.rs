@@ -3,14 +3,16 @@
 use bytes::Bytes;
 use qwerq_proto::{Opcode, wire};
 
-use crate::arrival;
+use crate::arrival::Fetched;
 use crate::client::Client;
 use crate::delivery::Peeked;
 use crate::error::Error;
 use crate::request::Repeat;
 use crate::subscription::StartAt;
 
-pub use qwerq_proto::wire::{GroupInfo, QueueInfo, QueueOptions, SchemaClient, SchemaFinding, SchemaVersion, SourceFile};
+pub use qwerq_proto::wire::{
+    Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 
 /// A schema to register. See [`Client::register_schema`].
 #[derive(Debug, Clone, Default)]
@@ -139,10 +141,10 @@ impl Client {
         self.command(Opcode::GroupDelete, &group_request(queue, group, None), Repeat::Unsafe).await
     }
 
-    /// Moves a group of a stream; its leases, attempts and key locks end.
+    /// Moves a group; its leases, attempts and key locks end. On a queue it sees again at most what is still stored.
     ///
     /// # Errors
-    /// `wrong-mode` on a queue, `group-not-found`, `queue-not-found`; see [`Error`].
+    /// `group-not-found`, `queue-not-found`; see [`Error`].
     pub async fn seek_group(&self, queue: &str, group: &str, to: StartAt) -> Result<(), Error> {
         self.command(Opcode::Seek, &group_request(queue, group, Some(to)), Repeat::Safe).await
     }
@@ -163,8 +165,17 @@ impl Client {
     pub async fn peek(&self, queue: &str, from_seq: u64, max: u32) -> Result<Vec<Peeked>, Error> {
         let request = wire::Peek { queue: queue.to_owned(), from_seq, max };
         let reply = self.ask(Opcode::Peek, &request, Repeat::Safe).await?;
-        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         Ok(arrivals.into_iter().map(Peeked::new).collect())
+    }
+
+    /// Why a message, an ordering key or a group does not move: an explanation for each group, or one for the queue.
+    ///
+    /// # Errors
+    /// `queue-not-found`, `group-not-found`, `invalid-argument`; see [`Error`].
+    pub async fn explain(&self, explain: Explain) -> Result<Vec<Explanation>, Error> {
+        let response: wire::Explained = self.request(Opcode::Explain, &explain, Opcode::Explained, Repeat::Safe).await?;
+        Ok(response.explanations)
     }
 
     /// Registers a schema as its queue's contract, or as the next version of it, and makes it active. Creates the queue if need be.

@@ -79,12 +79,14 @@ pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
-pub use admin::{GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile};
+pub use admin::{
+    Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
-pub use dead_letters::{DeadLetterFilter, RedriveTo, Redriven};
+pub use dead_letters::{DeadLetterFilter, DeadLetterPage, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
 pub use error::{ConnectError, DecodeError, Error, Refusal};

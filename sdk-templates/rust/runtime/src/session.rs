@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::arrival;
+use crate::arrival::{self, Fetched};
 use crate::call::Call;
 use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
@@ -550,7 +550,7 @@ impl Session {
     /// Messages that nobody fetches any more go back uncounted.
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
-            let arrivals = arrival::decode_fetched(&frame.payload)?;
+            let arrivals = Fetched::decode(&frame.payload)?.arrivals;
             let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, Keep::Detached, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
