@@ -7,6 +7,7 @@ mod editions;
 pub(crate) mod locations;
 mod merge;
 mod rpc;
+pub(crate) mod whole;
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,6 @@ pub(crate) struct SchemaFile {
     /// The types to emit, with their source locations: the file without what nothing reaches and without what another file defines.
     pub(crate) proto: FileDescriptorProto,
     /// The whole file's FileDescriptorProto as it was compiled, custom options included; what languages with runtime reflection embed.
-    #[expect(dead_code, reason = "the TypeScript and Go lowerings embed it")]
     pub(crate) raw: Bytes,
 }
 

@@ -2,4 +2,5 @@
 //!
 //! One module per language; nothing outside knows a language's keywords, and templates decide nothing.
 
+pub(crate) mod go;
 pub(crate) mod rust;
