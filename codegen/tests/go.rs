@@ -348,3 +348,10 @@ fn the_whole_runtime_is_part_of_the_output() {
     copied.sort();
     assert_eq!(copied, sources);
 }
+
+#[test]
+fn the_runtime_and_its_tests_are_as_gofmt_leaves_them() {
+    if !go_is_missing() {
+        assert_eq!(run(&runtime(), "gofmt", &["-d", "."]), "");
+    }
+}
