@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use qwerq_codegen::contract::{ContractSource, Language, Request};
+use qwerq_codegen::contract::{ContractSource, ImportSuffix, Language, Request};
 use qwerq_codegen::diagnostic::Diagnostics;
 use qwerq_codegen::folder;
 use qwerq_codegen::output::Output as Generated;
@@ -28,6 +28,9 @@ pub(crate) struct GenArgs {
     /// Folder in which imports of --from are looked for; may be given several times
     #[arg(short = 'I', long = "include", value_name = "DIR", requires = "from")]
     includes: Vec<PathBuf>,
+    /// How TypeScript imports its files: js for Node and bundlers, ts for Deno, Bun and type stripping, none for bundlers that want none
+    #[arg(long, value_enum, default_value_t, value_name = "SUFFIX")]
+    import_suffix: Suffix,
     /// Write nothing; fail when the output is stale
     #[arg(long)]
     check: bool,
@@ -38,6 +41,26 @@ pub(crate) struct GenArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Target {
     Rust,
+    #[value(name = "typescript", alias = "ts")]
+    TypeScript,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Suffix {
+    #[default]
+    Js,
+    Ts,
+    None,
+}
+
+impl From<Suffix> for ImportSuffix {
+    fn from(suffix: Suffix) -> ImportSuffix {
+        match suffix {
+            Suffix::Js => ImportSuffix::Js,
+            Suffix::Ts => ImportSuffix::Ts,
+            Suffix::None => ImportSuffix::None,
+        }
+    }
 }
 
 pub(crate) fn run(args: GenArgs) -> Result<(), Failure> {
@@ -51,8 +74,10 @@ pub(crate) fn run(args: GenArgs) -> Result<(), Failure> {
 }
 
 fn request(args: &GenArgs) -> Result<Request, Failure> {
-    let Target::Rust = args.lang;
-    let language = Language::Rust;
+    let language = match args.lang {
+        Target::Rust => Language::Rust,
+        Target::TypeScript => Language::TypeScript(args.import_suffix.into()),
+    };
     let Some(from) = &args.from else {
         let contracts = broker::block_on(fetch(&args.broker))?;
         return Ok(Request { language, contracts, types: None });

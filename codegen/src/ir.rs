@@ -6,6 +6,7 @@
 mod editions;
 pub(crate) mod locations;
 mod merge;
+pub(crate) mod whole;
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,7 @@ impl Schema {
         let mut contracts: Vec<&ContractSource> = request.contracts.iter().collect();
         contracts.sort_by(|a, b| a.queue.cmp(&b.queue));
         check_queue_names(&contracts, diagnostics);
-        let files = merge::merge(&contracts, request.types.as_ref(), diagnostics);
+        let files = merge::merge(request, diagnostics);
         if diagnostics.has_errors() {
             return None;
         }

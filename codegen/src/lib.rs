@@ -27,6 +27,7 @@ pub fn generate(request: &Request) -> Result<Output, Diagnostics> {
     let files = match ir::Schema::resolve(request, &mut diagnostics) {
         Some(schema) => match request.language {
             Language::Rust => lower::rust::lower(&schema, &mut diagnostics),
+            Language::TypeScript(suffix) => lower::typescript::lower(&schema, request, suffix, &mut diagnostics),
         },
         None => Vec::new(),
     };

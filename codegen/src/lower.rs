@@ -3,3 +3,4 @@
 //! One module per language; nothing outside knows a language's keywords, and templates decide nothing.
 
 pub(crate) mod rust;
+pub(crate) mod typescript;

@@ -4,3 +4,4 @@
 //! The decisions are made in `qwerq-codegen`, under `lower/`. Code that never varies is not a template but the runtime beside it.
 
 pub mod rust;
+pub mod typescript;
