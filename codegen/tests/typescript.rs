@@ -84,6 +84,22 @@ fn golden_trees_are_current() {
     }
 }
 
+/// The runtime speaks the protocol in messages that this compiler emitted.
+#[test]
+fn the_runtimes_wire_messages_are_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = qwerq_codegen::folder::read(&root.join("proto/proto"), &[]).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let request = Request { language: Language::TypeScript(ImportSuffix::Js), contracts: Vec::new(), types: Some(folder.types) };
+    let output = generate(&request).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let [wire] = output.files.as_slice() else { panic!("one file") };
+    let path = root.join("sdk-templates/typescript/runtime/src/wire_pb.ts");
+    if std::env::var_os("QWERQ_BLESS").is_some() {
+        std::fs::write(&path, &wire.text).expect("the runtime's folder is writable");
+    }
+    let there = std::fs::read_to_string(&path).expect("wire_pb.ts");
+    assert_eq!(there, wire.text, "run with QWERQ_BLESS=1");
+}
+
 #[test]
 fn output_does_not_depend_on_the_order_of_contracts() {
     for case in cases() {
@@ -101,6 +117,85 @@ fn message_code_has_the_text_of_protoc_gen_es() {
         let types = request(&case).types.expect("a folder has types");
         assert_eq!(differences(&plugin, types), Vec::<String>::new(), "{}", case.display());
     }
+}
+
+/// A seeded sample of the public files that `cargo xtask corpus` downloads, with all that they import; all of them with QWERQ_CORPUS=full.
+#[test]
+fn public_schemas_have_the_text_of_protoc_gen_es() {
+    let (Some(plugin), Some(packages)) = (plugin(), corpus()) else { return };
+    for includes in packages {
+        let mut files: Vec<PathBuf> = Vec::new();
+        includes.iter().for_each(|include| find_protos(include, &mut files));
+        files.sort_by_key(|file| shuffled(file));
+        if std::env::var("QWERQ_CORPUS").as_deref() != Ok("full") {
+            files.truncate(SAMPLE);
+        }
+        let types = compile_all(&files, &includes);
+        let (roots, all) = (types.roots.len(), RawFiles::decode(types.descriptor_set.clone()).expect("a descriptor set").file.len());
+        let differences = differences(&plugin, types);
+        eprintln!("{}: {roots} files, {all} with imports, {} differ", includes[0].display(), differences.len());
+        assert!(differences.is_empty(), "{}", differences.join("\n"));
+    }
+}
+
+/// Files of each package that are compared by default.
+const SAMPLE: usize = 150;
+
+/// The include folders of each downloaded package.
+fn corpus() -> Option<Vec<Vec<PathBuf>>> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp is in target");
+    let corpus = target.join("corpus");
+    let packages = [
+        ("google-proto-files-5.0.3", ["."].as_slice()),
+        ("grpc-grpc-js-xds-1.14.1", &["deps/envoy-api", "deps/xds", "deps/googleapis", "deps/protoc-gen-validate"]),
+    ];
+    if packages.iter().all(|(name, _)| corpus.join(name).is_dir()) {
+        let includes = |(name, includes): (&str, &[&str])| includes.iter().map(|include| corpus.join(name).join(include)).collect();
+        return Some(packages.into_iter().map(includes).collect());
+    }
+    assert!(std::env::var_os("CI").is_none(), "the corpus is not there: run `cargo xtask corpus`");
+    eprintln!("skipped: the corpus is not there; run `cargo xtask corpus`");
+    None
+}
+
+fn find_protos(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the corpus has the folder") {
+        let path = entry.expect("the folder can be listed").path();
+        if path.is_dir() {
+            find_protos(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
+            files.push(path);
+        }
+    }
+}
+
+/// A file's place in the shuffle: FNV-1a of what follows the corpus folder, the same on every machine.
+fn shuffled(path: &Path) -> u64 {
+    let text = path.to_string_lossy();
+    let text = text.split_once("/corpus/").map_or(&*text, |(_, rest)| rest);
+    let fnv = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    (fnv ^ fnv >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 1
+}
+
+/// The files that compile, and their imports, each once.
+fn compile_all(files: &[PathBuf], includes: &[PathBuf]) -> TypeSource {
+    let mut types = TypeSource { roots: Vec::new(), descriptor_set: Bytes::new() };
+    let mut all: BTreeMap<String, Bytes> = BTreeMap::new();
+    let mut order = RawFiles::default();
+    for file in files {
+        // A file that protox refuses is its own test.
+        let Ok(compiled) = qwerq_codegen::compile::compile(file, includes) else { continue };
+        for raw in RawFiles::decode(compiled.descriptor_set.as_slice()).expect("a descriptor set").file {
+            let name = FileName::decode(raw.clone()).expect("a file descriptor").name;
+            if !all.contains_key(&name) {
+                order.file.push(raw.clone());
+            }
+            all.entry(name).or_insert(raw);
+        }
+        types.roots.extend(compiled.roots);
+    }
+    types.descriptor_set = order.encode_to_vec().into();
+    types
 }
 
 /// The plugin's script; `None`, and said so, where it is not installed.
