@@ -79,6 +79,12 @@ fn golden_trees_are_current() {
         if std::env::var_os("QWERQ_BLESS").is_some() {
             output.write(&out).expect("the golden folder is writable");
         }
+        let warnings = case.join("typescript-warnings.txt");
+        let said = format!("{}\n", output.warnings).replace(&format!("{}/", case.join("in").display()), "");
+        if std::env::var_os("QWERQ_BLESS").is_some() {
+            std::fs::write(&warnings, &said).expect("the golden folder is writable");
+        }
+        assert_eq!(std::fs::read_to_string(&warnings).expect("typescript-warnings.txt"), said);
         let stale: Vec<String> = output.check(&out).expect("readable").iter().map(ToString::to_string).collect();
         assert!(stale.is_empty(), "run with QWERQ_BLESS=1 and read the diff:\n{}", stale.join("\n"));
     }
@@ -114,8 +120,49 @@ fn output_does_not_depend_on_the_order_of_contracts() {
 fn message_code_has_the_text_of_protoc_gen_es() {
     let Some(plugin) = plugin() else { return };
     for case in cases() {
-        let types = request(&case).types.expect("a folder has types");
-        assert_eq!(differences(&plugin, types), Vec::<String>::new(), "{}", case.display());
+        let request = request(&case);
+        // What the plugin emits for names that collide does not compile.
+        let renamed =
+            |file: &str| emit(&request).warnings.0.iter().any(|w| w.place.as_ref().is_some_and(|place| output_name(&place.file) == file));
+        let mut differences = differences(&plugin, request.types.clone().expect("a folder has types"));
+        differences.retain(|difference| !difference.split_once(':').is_some_and(|(file, _)| renamed(file)));
+        assert_eq!(differences, Vec::<String>::new(), "{}", case.display());
+    }
+}
+
+/// Projects of every kind: Node with `.js`, browsers without Node's types and without a suffix, type strippers with `.ts`.
+const PROJECTS: [(ImportSuffix, &str); 3] = [
+    (ImportSuffix::Js, r#""module": "nodenext", "lib": ["es2022", "esnext.disposable"], "types": ["node"]"#),
+    (
+        ImportSuffix::None,
+        r#""module": "esnext", "moduleResolution": "bundler", "lib": ["es2022", "esnext.disposable", "dom"], "types": []"#,
+    ),
+    (ImportSuffix::Ts, r#""module": "nodenext", "lib": ["es2023", "esnext", "dom"], "types": [], "allowImportingTsExtensions": true"#),
+];
+
+/// Every flag that makes tsc stricter, for outputs too.
+const STRICTEST: &str = r#""target": "es2022", "noEmit": true, "declaration": true, "strict": true, "exactOptionalPropertyTypes": true,
+    "noUncheckedIndexedAccess": true, "noImplicitOverride": true, "noImplicitReturns": true, "noFallthroughCasesInSwitch": true,
+    "noPropertyAccessFromIndexSignature": true, "noUnusedLocals": true, "noUnusedParameters": true, "allowUnreachableCode": false,
+    "verbatimModuleSyntax": true, "isolatedModules": true, "isolatedDeclarations": true"#;
+
+#[test]
+fn emitted_trees_compile_at_the_strictest_settings() {
+    let Some(modules) = node_modules() else { return };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::os::unix::fs::symlink(modules.canonicalize().expect("it is there"), folder.path().join("node_modules")).expect("a link");
+    std::fs::write(folder.path().join("package.json"), r#"{ "type": "module" }"#).expect("writable");
+    for (suffix, settings) in PROJECTS {
+        let project = folder.path().join(format!("{suffix:?}"));
+        for case in cases() {
+            let request = Request { language: Language::TypeScript(suffix), ..support::request(&case.join("in")) };
+            let output = generate(&request).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            output.write(&project.join(case.file_name().expect("a case has a name"))).expect("writable");
+        }
+        let config = format!("{{ \"compilerOptions\": {{ {STRICTEST}, {settings} }} }}");
+        std::fs::write(project.join("tsconfig.json"), config).expect("writable");
+        let tsc = Command::new("node").arg(modules.join("typescript/bin/tsc")).arg("--project").arg(&project).output().expect("node runs");
+        assert!(tsc.status.success(), "{suffix:?}:\n{}", String::from_utf8_lossy(&tsc.stdout));
     }
 }
 
@@ -153,8 +200,7 @@ fn corpus() -> Option<Vec<Vec<PathBuf>>> {
         let includes = |(name, includes): (&str, &[&str])| includes.iter().map(|include| corpus.join(name).join(include)).collect();
         return Some(packages.into_iter().map(includes).collect());
     }
-    assert!(std::env::var_os("CI").is_none(), "the corpus is not there: run `cargo xtask corpus`");
-    eprintln!("skipped: the corpus is not there; run `cargo xtask corpus`");
+    missing("the corpus is not there: run `cargo xtask corpus`");
     None
 }
 
@@ -198,16 +244,27 @@ fn compile_all(files: &[PathBuf], includes: &[PathBuf]) -> TypeSource {
     types
 }
 
-/// The plugin's script; `None`, and said so, where it is not installed.
+/// The plugin's script.
 fn plugin() -> Option<PathBuf> {
+    Some(node_modules()?.join("@bufbuild/protoc-gen-es/bin/protoc-gen-es"))
+}
+
+/// What npm has installed; `None`, and said so, where it has not.
+fn node_modules() -> Option<PathBuf> {
     let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk-templates/typescript/runtime");
-    let script = runtime.join("node_modules/@bufbuild/protoc-gen-es/bin/protoc-gen-es");
-    if script.is_file() {
-        return Some(script);
+    let modules = runtime.join("node_modules");
+    if modules.join("@bufbuild/protoc-gen-es").is_dir() {
+        return Some(modules);
     }
-    assert!(std::env::var_os("CI").is_none(), "protoc-gen-es is not installed: run `npm ci` in {}", runtime.display());
-    eprintln!("skipped: protoc-gen-es is not installed; run `npm ci` in {}", runtime.display());
+    missing(&format!("protoc-gen-es and tsc are not installed: run `npm ci` in {}", runtime.display()));
     None
+}
+
+/// A skip on a laptop, a failure in CI.
+fn missing(what: &str) {
+    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+    assert!(!in_ci, "{what}");
+    eprintln!("skipped: {what}");
 }
 
 /// The files whose text is not the plugin's, with the first line that differs. All files of the set but the well-known ones are compared.
@@ -223,7 +280,8 @@ fn differences(plugin: &Path, types: TypeSource) -> Vec<String> {
     assert_eq!(response.error, "");
     assert_eq!(response.file.len(), ours.len(), "as many files");
     let differs = |file: &PluginFile| {
-        let (mine, theirs) = (body(&ours[&file.name]), body(&file.content));
+        let mine = unquoted(&ours[&file.name]);
+        let (mine, theirs) = (body(&mine), body(&file.content));
         let line =
             mine.iter().zip(&theirs).position(|(a, b)| a != b).or((mine.len() != theirs.len()).then_some(mine.len().min(theirs.len())))?;
         let get = |lines: &[&str]| lines.get(line).map_or_else(|| "the end".to_owned(), |line| (*line).to_owned());
@@ -239,6 +297,16 @@ fn output_name(proto: &str) -> String {
 /// The lines without those that say who generated the file.
 fn body(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with("// @generated by ")).collect()
+}
+
+/// The text with the property names that are no identifiers written bare, as the plugin does although that does not compile.
+fn unquoted(text: &str) -> String {
+    let line = |line: &str| {
+        let quoted = line.trim_start().strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        let indent = &line[..line.len() - line.trim_start().len()];
+        quoted.map_or_else(|| format!("{line}\n"), |(name, rest)| format!("{indent}{name}{rest}\n"))
+    };
+    text.lines().map(line).collect()
 }
 
 fn run(plugin: &Path, request: &PluginRequest) -> PluginResponse {

@@ -11,6 +11,7 @@ mod imports;
 mod messages;
 mod model;
 mod names;
+mod rename;
 
 use std::path::PathBuf;
 

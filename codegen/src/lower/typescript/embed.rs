@@ -6,7 +6,7 @@
 
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
 
-use super::names::camel;
+use super::{names::camel, rename::Renames};
 
 /// A message of descriptor.proto.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,21 +114,31 @@ struct WireField<'a> {
     content: &'a [u8],
 }
 
-/// The base64 text of a FileDescriptorProto. `None` when its bytes are broken.
-pub(super) fn embed(raw: &[u8]) -> Option<String> {
-    Some(base64(&rewrite(Kind::File, raw)?))
+/// The base64 text of a FileDescriptorProto, in which some fields and oneofs have other names. `None` when its bytes are broken.
+pub(super) fn embed(raw: &[u8], renames: &Renames) -> Option<String> {
+    Some(base64(&rewrite(Kind::File, raw, &mut Vec::new(), renames)?))
 }
 
-fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
+fn rewrite(kind: Kind, bytes: &[u8], path: &mut Vec<i32>, renames: &Renames) -> Option<Vec<u8>> {
     if kind == Kind::Leaf {
         return Some(bytes.to_vec());
     }
+    let renamed;
+    let bytes = match renames.get(path.as_slice()) {
+        Some(name) => {
+            renamed = with_name(kind, name, bytes)?;
+            &renamed
+        }
+        None => bytes,
+    };
     let fields = split(bytes)?;
     let mut out = Vec::with_capacity(bytes.len());
     let mut declared: Vec<&WireField<'_>> = fields.iter().filter(|field| kind.field(field.number).is_some()).collect();
     declared.sort_by_key(|field| field.number);
     let mut at = 0;
+    let mut position = (0, 0);
     while let Some(field) = declared.get(at) {
+        position = if position.0 == field.number { (field.number, position.1 + 1) } else { (field.number, 0) };
         let child = kind.field(field.number).expect("only declared ones were kept");
         let run = declared[at..].iter().take_while(|other| other.number == field.number).count();
         let step = if child.is_singular() { run } else { 1 };
@@ -142,15 +152,36 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         let joined: Vec<u8> = parts.iter().flat_map(|part| part.content.iter().copied()).collect();
-        let content = rewrite(child, &joined)?;
-        encode_key(field.number, WireType::LengthDelimited, &mut out);
-        encode_varint(content.len() as u64, &mut out);
-        out.extend(content);
+        path.extend([i32::try_from(field.number).ok()?, position.1]);
+        let content = rewrite(child, &joined, path, renames)?;
+        path.truncate(path.len() - 2);
+        put(field.number, &content, &mut out);
     }
     for field in fields.iter().filter(|field| kind.field(field.number).is_none()) {
         out.extend_from_slice(field.whole);
     }
     Some(out)
+}
+
+/// A field or oneof under another name. A field's JSON name stays what it was.
+fn with_name(kind: Kind, name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let fields = split(bytes)?;
+    let mut out = Vec::with_capacity(bytes.len() + name.len());
+    put(FIELD_NAME, name.as_bytes(), &mut out);
+    let old = fields.iter().find(|field| field.number == FIELD_NAME).map(|field| field.content).unwrap_or_default();
+    if kind == Kind::Field && !fields.iter().any(|field| field.number == FIELD_JSON_NAME) {
+        put(FIELD_JSON_NAME, camel(std::str::from_utf8(old).ok()?).as_bytes(), &mut out);
+    }
+    for field in fields.iter().filter(|field| field.number != FIELD_NAME) {
+        out.extend_from_slice(field.whole);
+    }
+    Some(out)
+}
+
+fn put(number: u32, content: &[u8], out: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(content.len() as u64, out);
+    out.extend_from_slice(content);
 }
 
 fn is_left_out(kind: Kind, field: &WireField<'_>, siblings: &[WireField<'_>]) -> bool {
@@ -235,7 +266,7 @@ mod tests {
         raw.extend(&message);
         raw.extend([0x0a, 1, b'f', 0x1a, 1, b'd']);
         let expected = [0x0a, 1, b'f', 0x22, 7, 0x12, 5, 0x0a, 3, b'a', b'_', b'b', 0x42, 6, 0x0a, 1, b'j', 0xd0, 0x41, 1];
-        assert_eq!(rewrite(Kind::File, &raw).expect("well-formed"), expected);
-        assert_eq!(rewrite(Kind::File, &raw[..5]), None);
+        assert_eq!(rewrite(Kind::File, &raw, &mut Vec::new(), &Renames::new()).expect("well-formed"), expected);
+        assert_eq!(rewrite(Kind::File, &raw[..5], &mut Vec::new(), &Renames::new()), None);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Everything here happens in the order of that text, because the aliases of imported names follow from it; see `imports`.
 
+use std::collections::HashSet;
+
 use qwerq_sdk_templates::typescript::{ConstantView, EnumView, ItemView, MemberView, MessageView, MessagesFile, ServiceView, ValueView};
 
 use super::{
@@ -46,7 +48,7 @@ const WRAPPERS: [(&str, i32); 9] = [
 /// The file's view. `None` when an error went to `diagnostics`.
 pub(super) fn view(model: &Model, at: usize, suffix: ImportSuffix, diagnostics: &mut Diagnostics, raw: &[u8]) -> Option<MessagesFile> {
     let file = &model.files[at];
-    let Some(embedded) = embed::embed(raw) else {
+    let Some(embedded) = embed::embed(raw, &file.renames) else {
         diagnostics.push(Diagnostic::error("the descriptor's bytes are broken").at(&file.descriptor.name, None));
         return None;
     };
@@ -182,7 +184,7 @@ impl Layout<'_> {
             let source = place.child(MESSAGE_ONEOF, oneof, 0).source;
             members.push(MemberView::Oneof {
                 doc: self.comments.block(&source, &format!("oneof {full_name}.{name}"), deprecated, "  "),
-                name: names::safe_property(&names::camel(name)),
+                name: names::property_key(&names::safe_property(&names::camel(name))),
                 cases,
             });
         }
@@ -193,7 +195,7 @@ impl Layout<'_> {
         let typing = self.typing(field, Some(full_name));
         let is_message = matches!(field.kind, TYPE_MESSAGE | TYPE_GROUP);
         let optional = field.label != LABEL_REPEATED && (is_message || field.proto3_optional);
-        let name = names::safe_property(&names::camel(&field.name));
+        let name = names::property_key(&names::safe_property(&names::camel(&field.name)));
         ValueView {
             doc: self.field_doc(field, place, position, "  "),
             text: if optional { format!("{name}?: {typing} | undefined;") } else { format!("{name}: {typing};") },
@@ -272,12 +274,13 @@ impl Layout<'_> {
         self.imports.declare(&shape);
         self.imports.declare(&schema);
         let prefix = names::shared_prefix(enumeration);
+        let mut taken = HashSet::new();
         let values = enumeration.values.iter().enumerate().map(|(position, value)| {
             let source = place.child(ENUM_VALUE, position, 0).source;
             let own = value.options.as_ref().is_some_and(|options| options.deprecated);
             ValueView {
                 doc: self.comments.block(&source, &format!("enum value: {};", docs::value_declaration(value)), own, "  "),
-                text: format!("{} = {},", names::safe_property(&value.name[prefix..]), value.number),
+                text: format!("{} = {},", names::property_key(&names::free_property(&value.name[prefix..], &mut taken)), value.number),
             }
         });
         let values = values.collect();
@@ -298,6 +301,7 @@ impl Layout<'_> {
         let name = self.file.names.descriptors[&full_name].clone();
         self.imports.declare(&name);
         let of = self.codegen_type("GenService");
+        let mut taken = HashSet::new();
         let methods = service.methods.iter().enumerate().map(|(position, method)| {
             let source = place.child(SERVICE_METHOD, position, 0).source;
             let own = method.options.as_ref().is_some_and(|options| options.deprecated);
@@ -315,7 +319,7 @@ impl Layout<'_> {
                 doc: self.comments.block(&source, &format!("rpc {full_name}.{}", method.name), own, "  "),
                 text: format!(
                     "{}: {{\n    methodKind: \"{kind}\";\n    input: typeof {input};\n    output: typeof {output};\n  }},",
-                    names::method(&method.name)
+                    names::free_property(&names::lower_first(&method.name), &mut taken)
                 ),
             }
         });

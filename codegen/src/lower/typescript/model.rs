@@ -6,6 +6,7 @@ use super::{
     descriptor::{File, MessageType},
     imports::Symbol,
     names::FileNames,
+    rename::{self, Renames},
 };
 use crate::{
     diagnostic::{Diagnostic, Diagnostics},
@@ -49,6 +50,8 @@ pub(super) struct ModelFile {
     pub(super) module: String,
     pub(super) well_known: bool,
     pub(super) imports: Vec<usize>,
+    /// What is called otherwise in the descriptor that the file carries.
+    pub(super) renames: Renames,
 }
 
 impl Model {
@@ -59,13 +62,14 @@ impl Model {
     pub(super) fn new(whole: &Whole, diagnostics: &mut Diagnostics) -> Option<Model> {
         let mut model = Model { files: Vec::new(), types: HashMap::new(), entries: HashMap::new() };
         for (at, file) in whole.files.iter().enumerate() {
-            let descriptor = match <File as prost::Message>::decode(file.raw.clone()) {
+            let mut descriptor = match <File as prost::Message>::decode(file.raw.clone()) {
                 Ok(descriptor) => descriptor,
                 Err(error) => {
                     diagnostics.push(Diagnostic::error(format!("the descriptor does not decode: {error}")).at(&file.name, None));
                     return None;
                 }
             };
+            let renames = rename::rename(&mut descriptor, diagnostics);
             for message in &descriptor.messages {
                 model.enter(at, &descriptor.package, message);
             }
@@ -75,7 +79,7 @@ impl Model {
             let well_known = WELL_KNOWN.contains(&file.name.as_str());
             let module = if well_known { WELL_KNOWN_MODULE.to_owned() } else { format!("./{}_pb.js", file.path) };
             let names = FileNames::of(&descriptor);
-            model.files.push(ModelFile { descriptor, names, module, well_known, imports: file.imports.clone() });
+            model.files.push(ModelFile { descriptor, names, module, well_known, imports: file.imports.clone(), renames });
         }
         Some(model)
     }

@@ -166,6 +166,13 @@ pub(super) fn safe_property(name: &str) -> String {
     if RESERVED_PROPERTIES.contains(&name) { format!("{name}$") } else { name.to_owned() }
 }
 
+/// A property as the text of a type has it: quoted where it is no identifier, as of a field `_1`. protoc-gen-es leaves the quotes out, and
+/// then its text does not compile.
+pub(super) fn property_key(name: &str) -> String {
+    let identifier = !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
+    if identifier { name.to_owned() } else { format!("\"{name}\"") }
+}
+
 /// A field's name in JSON, by protobuf's rule: an underscore goes, and the letter behind it is upper case.
 pub(super) fn camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -182,10 +189,15 @@ pub(super) fn camel(name: &str) -> String {
 }
 
 /// A method's name: the first letter is lower case.
-pub(super) fn method(name: &str) -> String {
+pub(super) fn lower_first(name: &str) -> String {
     let mut chars = name.chars();
-    let lower: String = chars.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(chars).collect();
-    safe_property(&lower)
+    chars.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(chars).collect()
+}
+
+/// A property that none of `taken` is: of names that become one, the later ones get a number. No descriptor has to agree.
+pub(super) fn free_property(name: &str, taken: &mut HashSet<String>) -> String {
+    let mut wishes = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}_{n}"))).map(|wish| safe_property(&wish));
+    wishes.find(|wish| taken.insert(wish.clone())).expect("the counter is endless")
 }
 
 /// How long the prefix is that all values share with their enum's name; 0: none, or what remained would not be a name.
@@ -220,7 +232,8 @@ mod tests {
         for (name, expected) in [("order_id", "orderId"), ("_a__b", "AB"), ("a_1b", "a1b"), ("URL", "URL"), ("x_", "x")] {
             assert_eq!(camel(name), expected);
         }
-        assert_eq!(method("GetQuote"), "getQuote");
-        assert_eq!(method("ToString"), "toString$");
+        let mut taken = HashSet::new();
+        let methods = ["GetQuote", "getQuote", "ToString"].map(|name| free_property(&lower_first(name), &mut taken));
+        assert_eq!(methods, ["getQuote", "getQuote_2", "toString$"]);
     }
 }

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fields.proto.
  */
 export const file_fields: GenFile = /*@__PURE__*/
-  fileDesc("CgxmaWVsZHMucHJvdG8SBW5hc3R5Io8CCgZGaWVsZHMSDAoEc2VsZhgBIAEoCRIMCgRTZWxmGAIgASgJEgwKBF9mb28YAyABKAkSCwoDZm9vGAQgASgJEgsKA0ZPTxgFIAEoCRIMCgR0eXBlGAYgASgJEgkKAXIYByABKAkSDQoFY3JhdGUYCCABKAkSDQoFc3VwZXIYCSABKAkSDgoGZXh0ZXJuGAogASgJEhUKBmZvb0JhchgLIAEoCVIFY2FtZWwSDwoHZm9vX2JhchgMIAEoCRILCgNnZW4YDSABKAkSDQoFYXN5bmMYDiABKAkSCwoDZHluGA8gASgJEgsKA2JveBgQIAEoCRINCgV1bmlvbhgRIAEoCRINCgVmb29fMhgSIAEoCSLzBAoJQWNjZXNzb3JzEhkKA2ZvbxgBIAEoDjIMLm5hc3R5LkNvbG9yEh0KB3NldF9mb28YAiABKA4yDC5uYXN0eS5Db2xvchIZCgNiYXIYAyADKA4yDC5uYXN0eS5Db2xvchIQCghwdXNoX2JhchgEIAEoCRIoCgR0eXBlGAUgAygLMhoubmFzdHkuQWNjZXNzb3JzLlR5cGVFbnRyeRIqCgVtYXRjaBgGIAMoCzIbLm5hc3R5LkFjY2Vzc29ycy5NYXRjaEVudHJ5Eg8KB2dldF9iYXoYByABKAkSJgoDYmF6GAggAygLMhkubmFzdHkuQWNjZXNzb3JzLkJhekVudHJ5Eg0KBWNsZWFyGAkgASgJEg4KBmVuY29kZRgKIAEoCRIPCgdkZWZhdWx0GAsgASgJEg0KBWNsb25lGAwgASgJEhMKC2VuY29kZWRfbGVuGA0gASgJEg0KBW1lcmdlGA4gASgJEgsKA2ZtdBgPIAEoCRIKCgJlcRgQIAEoCRIgCgplbmNvZGVfcmF3GBEgASgOMgwubmFzdHkuQ29sb3ISIQoLbWVyZ2VfZmllbGQYEiABKA4yDC5uYXN0eS5Db2xvcho5CglUeXBlRW50cnkSCwoDa2V5GAEgASgJEhsKBXZhbHVlGAIgASgOMgwubmFzdHkuQ29sb3I6AjgBGjoKCk1hdGNoRW50cnkSCwoDa2V5GAEgASgJEhsKBXZhbHVlGAIgASgOMgwubmFzdHkuQ29sb3I6AjgBGjgKCEJhekVudHJ5EgsKA2tleRgBIAEoCRIbCgV2YWx1ZRgCIAEoDjIMLm5hc3R5LkNvbG9yOgI4ASKEAgoGT25lb2ZzEg4KBmNob2ljZRgBIAEoCRILCgFhGAIgASgJSAASCwoBQRgDIAEoCUgAEg0KA2JfYxgEIAEoCUgBEhEKAmJDGAUgASgJSAFSA2JjMhIOCgRzZWxmGAYgASgJSAESDgoEU2VsZhgHIAEoCUgBEgsKAXgYCCABKAlIAhILCgF5GAkgASgJSAMSDgoEU29tZRgKIAEoCUgEEg4KBE5vbmUYCyABKAlIBBIMCgJPaxgMIAEoCUgEGgYKBEtpbmQaCwoJS2luZE9uZU9mQggKBkNob2ljZUIICgZDSE9JQ0VCBgoEa2luZEINCgtraW5kX29uZV9vZkIGCgR0eXBlIjAKC1VuZGVyc2NvcmVzEgkKAV8YASABKAkSDwoFX19fXzMYAyABKAlIAEIFCgNfX18qEAoFQ29sb3ISBwoDUkVEEAA");
+  fileDesc("CgxmaWVsZHMucHJvdG8SBW5hc3R5IpkCCgZGaWVsZHMSDAoEc2VsZhgBIAEoCRIMCgRTZWxmGAIgASgJEgwKBF9mb28YAyABKAkSCwoDZm9vGAQgASgJEgsKA0ZPTxgFIAEoCRIMCgR0eXBlGAYgASgJEgkKAXIYByABKAkSDQoFY3JhdGUYCCABKAkSDQoFc3VwZXIYCSABKAkSDgoGZXh0ZXJuGAogASgJEhUKBmZvb0JhchgLIAEoCVIFY2FtZWwSGQoJZm9vX2Jhcl8yGAwgASgJUgZmb29CYXISCwoDZ2VuGA0gASgJEg0KBWFzeW5jGA4gASgJEgsKA2R5bhgPIAEoCRILCgNib3gYECABKAkSDQoFdW5pb24YESABKAkSDQoFZm9vXzIYEiABKAki8wQKCUFjY2Vzc29ycxIZCgNmb28YASABKA4yDC5uYXN0eS5Db2xvchIdCgdzZXRfZm9vGAIgASgOMgwubmFzdHkuQ29sb3ISGQoDYmFyGAMgAygOMgwubmFzdHkuQ29sb3ISEAoIcHVzaF9iYXIYBCABKAkSKAoEdHlwZRgFIAMoCzIaLm5hc3R5LkFjY2Vzc29ycy5UeXBlRW50cnkSKgoFbWF0Y2gYBiADKAsyGy5uYXN0eS5BY2Nlc3NvcnMuTWF0Y2hFbnRyeRIPCgdnZXRfYmF6GAcgASgJEiYKA2JhehgIIAMoCzIZLm5hc3R5LkFjY2Vzc29ycy5CYXpFbnRyeRINCgVjbGVhchgJIAEoCRIOCgZlbmNvZGUYCiABKAkSDwoHZGVmYXVsdBgLIAEoCRINCgVjbG9uZRgMIAEoCRITCgtlbmNvZGVkX2xlbhgNIAEoCRINCgVtZXJnZRgOIAEoCRILCgNmbXQYDyABKAkSCgoCZXEYECABKAkSIAoKZW5jb2RlX3JhdxgRIAEoDjIMLm5hc3R5LkNvbG9yEiEKC21lcmdlX2ZpZWxkGBIgASgOMgwubmFzdHkuQ29sb3IaOQoJVHlwZUVudHJ5EgsKA2tleRgBIAEoCRIbCgV2YWx1ZRgCIAEoDjIMLm5hc3R5LkNvbG9yOgI4ARo6CgpNYXRjaEVudHJ5EgsKA2tleRgBIAEoCRIbCgV2YWx1ZRgCIAEoDjIMLm5hc3R5LkNvbG9yOgI4ARo4CghCYXpFbnRyeRILCgNrZXkYASABKAkSGwoFdmFsdWUYAiABKA4yDC5uYXN0eS5Db2xvcjoCOAEihgIKBk9uZW9mcxIOCgZjaG9pY2UYASABKAkSCwoBYRgCIAEoCUgAEgsKAUEYAyABKAlIABINCgNiX2MYBCABKAlIARITCgRiQ18yGAUgASgJSAFSA2JjMhIOCgRzZWxmGAYgASgJSAESDgoEU2VsZhgHIAEoCUgBEgsKAXgYCCABKAlIAhILCgF5GAkgASgJSAMSDgoEU29tZRgKIAEoCUgEEg4KBE5vbmUYCyABKAlIBBIMCgJPaxgMIAEoCUgEGgYKBEtpbmQaCwoJS2luZE9uZU9mQggKBkNob2ljZUIICgZDSE9JQ0VCBgoEa2luZEINCgtraW5kX29uZV9vZkIGCgR0eXBlIjIKC1VuZGVyc2NvcmVzEgkKAV8YASABKAkSDwoFX19fXzMYAyABKAlIAEIHCgVfX19fMioQCgVDb2xvchIHCgNSRUQQAA");
 
 /**
  * @generated from message nasty.Fields
@@ -74,9 +74,9 @@ export type Fields = Message<"nasty.Fields"> & {
   fooBar: string;
 
   /**
-   * @generated from field: optional string foo_bar = 12;
+   * @generated from field: optional string foo_bar_2 = 12 [json_name = "fooBar"];
    */
-  fooBar: string;
+  fooBar2: string;
 
   /**
    * @generated from field: optional string gen = 13;
@@ -255,10 +255,10 @@ export type Oneofs = Message<"nasty.Oneofs"> & {
     case: "bC";
   } | {
     /**
-     * @generated from field: string bC = 5 [json_name = "bc2"];
+     * @generated from field: string bC_2 = 5 [json_name = "bc2"];
      */
     value: string;
-    case: "bC";
+    case: "bC2";
   } | {
     /**
      * @generated from field: string self = 6;
@@ -359,12 +359,12 @@ export type Underscores = Message<"nasty.Underscores"> & {
   /**
    * @generated from field: optional string _ = 1;
    */
-  : string;
+  "": string;
 
   /**
-   * @generated from oneof nasty.Underscores.___
+   * @generated from oneof nasty.Underscores.____2
    */
-  : {
+  "2": {
     /**
      * @generated from field: string ____3 = 3;
      */
