@@ -11,6 +11,7 @@ mod image;
 mod step;
 mod tally;
 mod test;
+mod typescript;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use crate::corpus;
 use crate::step::{Outcome, Step};
 use crate::tally::Tally;
+use crate::typescript;
 
 /// Runs every test, also after one has failed.
 ///
@@ -21,6 +22,10 @@ pub(crate) fn run() -> Result<()> {
         eprintln!("xtask: {error:#}");
         tally.failed += 1;
         failed.push("corpus");
+    }
+    // Tests of the compiler, and of the binary, use what it installs.
+    if typescript::install()? == Outcome::Failed || typescript::tests().run_tests(&mut tally)? == Outcome::Failed {
+        failed.push("typescript");
     }
     for (name, arguments) in [
         ("crates", ["test", "--workspace", "--exclude", "qwer-q", "--no-fail-fast"].as_slice()),
