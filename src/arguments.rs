@@ -6,8 +6,11 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::consume::ConsumeArgs;
+use crate::dlq::DlqArgs;
 use crate::generate::GenArgs;
+use crate::group::GroupArgs;
 use crate::health::HealthArgs;
+use crate::peek::PeekArgs;
 use crate::publish::PublishArgs;
 use crate::queue::QueueArgs;
 use crate::schema::SchemaArgs;
@@ -27,7 +30,7 @@ pub(crate) enum Command {
     /// Run the broker
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    /// List, make, look at and delete queues
+    /// List, make, change, look at, empty and delete queues
     Queue(QueueArgs),
     /// Register and read the contracts of queues
     Schema(SchemaArgs),
@@ -37,6 +40,13 @@ pub(crate) enum Command {
     /// Consume messages and print one JSON object a line
     #[command(after_help = CONSUME_EXAMPLES)]
     Consume(ConsumeArgs),
+    /// Look at stored messages without taking them from anybody
+    #[command(after_help = PEEK_EXAMPLES)]
+    Peek(PeekArgs),
+    /// List, make, look at, move and delete the consumer groups of a queue
+    Group(GroupArgs),
+    /// Look at dead letters, send them back, or remove them
+    Dlq(DlqArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -71,16 +81,27 @@ Examples:
   echo '{\"id\": \"o-1\", \"quantity\": 2}' | qwer-q publish -q orders
   qwer-q publish -q orders --body '{\"id\": \"o-1\"}' --key customer-7 -H source=shop
   qwer-q publish -q orders --json < orders.jsonl
+  qwer-q publish -q orders --atomic < orders.jsonl
+  qwer-q publish -q orders --body '{\"id\": \"o-1\"}' --idempotency-key o-1 --delay 10m --ttl 1h
   qwer-q publish -q blobs --hex 0a036f2d31
   qwer-q publish -q blobs --raw photo.jpg";
 
 const CONSUME_EXAMPLES: &str = "\
-Each message is acknowledged after its line was written.
+Each message is acknowledged after its line was written, unless something else is asked for.
 
 Examples:
   qwer-q consume -q orders -n 1
   qwer-q consume -q orders -g billing --wait 5s | jq .body
-  qwer-q consume -q orders            # until Ctrl-C";
+  qwer-q consume -q orders            # until Ctrl-C
+  qwer-q consume -q orders -n 1 --reject 'no such customer'
+  qwer-q consume -q events --from time=2026-12-01T08:00:00Z --wait 1s
+  qwer-q consume -q orders --tail";
+
+const PEEK_EXAMPLES: &str = "\
+Examples:
+  qwer-q peek -q orders
+  qwer-q peek -q orders -n 1 --from-seq 1200 | jq .body
+  qwer-q peek -q orders.dlq";
 
 const GEN_EXAMPLES: &str = "\
 Examples:

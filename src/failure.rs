@@ -135,9 +135,15 @@ fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
         Code::QueueNotFound => {
             format!("`qwer-q queue list` shows the queues; `qwer-q queue create {queue}` makes one")
         }
-        Code::QueueExists => format!("`qwer-q queue info {queue}` shows the options in force"),
+        Code::QueueExists => format!("`qwer-q queue info {queue}` shows the options in force; `qwer-q queue update` changes them"),
+        Code::GroupNotFound => format!("`qwer-q group list -q {queue}` shows the groups"),
+        Code::GroupExists => format!("`qwer-q group info GROUP -q {queue}` shows where it is; `qwer-q group seek` moves one of a stream"),
         Code::GroupRequired => "name a consumer group with --group".to_owned(),
+        Code::WrongMode => format!("`qwer-q queue info {queue}` shows the mode; only a stream has offsets to go to"),
         Code::QueueFull => format!("consume from the queue, or see `qwer-q queue info {queue}`"),
+        Code::MessageTooLarge => format!("send less, or raise it with `qwer-q queue update {queue} --max-message-bytes SIZE`"),
+        Code::DedupFull => format!("wait until keys leave the window, or raise it with `qwer-q queue update {queue} --dedup-max-keys N`"),
+        Code::StaleLease => "the message is delivered again; settle that delivery".to_owned(),
         Code::Unauthorized => "give the broker's token by --auth-token or QWERQ_AUTH_TOKEN".into(),
         Code::SchemaViolation => {
             format!("correct the payload; `qwer-q schema get -q {queue}` shows the contract")
@@ -149,7 +155,7 @@ fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
         Code::ReservedQueue => "publish to the queue itself; only the broker writes to .dlq".into(),
         Code::Overloaded | Code::Draining | Code::NotLeader | Code::StorageFull => "try again later".to_owned(),
         Code::Internal => "read the broker's log".to_owned(),
-        _ => return None,
+        code => format!("see docs/errors/{}.md", code.name()),
     };
     Some(step)
 }

@@ -6,22 +6,31 @@
 mod arguments;
 mod bench;
 mod broker;
+mod confirmation;
 mod consume;
 mod contract;
+mod dlq;
 mod duration;
 mod failure;
+mod fate;
 mod generate;
+mod group;
 mod health;
 mod interruption;
 mod message_json;
+mod moment;
 mod output;
+mod peek;
 mod publish;
 mod queue;
 mod queue_option;
+mod queue_view;
+mod receipt;
 mod schema;
 mod serve;
 mod setting;
 mod size;
+mod start_at;
 mod table;
 mod timestamp;
 
@@ -38,6 +47,9 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Publish(args) => publish::run(args),
         Command::Consume(args) => consume::run(args),
+        Command::Peek(args) => peek::run(args),
+        Command::Group(args) => group::run(args),
+        Command::Dlq(args) => dlq::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

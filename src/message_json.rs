@@ -1,19 +1,18 @@
-//! A delivered message as one JSON object: `body` where its contract decodes it, `payload_base64` otherwise.
+//! A message as one JSON object: `body` where its contract decodes it, `payload_base64` otherwise.
 //!
 //! Contracts are fetched by the version that the message was accepted under, once each.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::time::UNIX_EPOCH;
 
 use base64::Engine;
 use prost_reflect::DynamicMessage;
-use qwerq::{Client, Delivery};
+use qwerq::{Client, Delivery, Peeked};
 use serde::Serialize;
 
 use crate::contract::Contract;
 use crate::failure::Failure;
-use crate::timestamp;
+use crate::moment;
 
 /// The line of a message, in the order of its keys.
 #[derive(Debug, Serialize)]
@@ -21,11 +20,19 @@ pub(crate) struct MessageLine {
     id: String,
     seq: u64,
     queue: String,
-    attempt: u32,
+    /// Of a delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
     headers: BTreeMap<String, String>,
     published_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     ordering_key: Option<String>,
+    /// Messages before this one that the group never saw, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<u64>,
+    /// In hexadecimal, where the lease outlives this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<DynamicMessage>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,23 +47,28 @@ pub(crate) struct Contracts {
 
 impl Contracts {
     /// The line of `delivery`, as text without its line end.
-    pub(crate) async fn line(&mut self, client: &Client, delivery: &Delivery) -> Result<String, Failure> {
-        let contract = self.version(client, delivery.queue(), delivery.schema_version).await?;
-        let body = contract.and_then(|contract| contract.decode(&delivery.payload).ok());
-        Ok(text(
-            MessageLine {
-                id: delivery.id.to_string(),
-                seq: delivery.seq,
-                queue: delivery.queue().to_owned(),
-                attempt: delivery.attempt,
-                headers: owned(delivery.headers.iter()),
-                published_at: published_at(delivery),
-                ordering_key: delivery.ordering_key.clone(),
-                body,
-                payload_base64: None,
-            },
-            &delivery.payload,
-        ))
+    pub(crate) async fn delivery_line(&mut self, client: &Client, delivery: &Delivery) -> Result<String, Failure> {
+        let line = MessageLine::delivered(delivery);
+        self.text(client, line, delivery.schema_version, &delivery.payload).await
+    }
+
+    /// The same with the lease's id, for a lease that is left to others.
+    pub(crate) async fn leased_line(&mut self, client: &Client, delivery: &Delivery) -> Result<String, Failure> {
+        let lease_id = delivery.lease_id().map(|lease| lease.iter().map(|byte| format!("{byte:02x}")).collect());
+        let line = MessageLine { lease_id, ..MessageLine::delivered(delivery) };
+        self.text(client, line, delivery.schema_version, &delivery.payload).await
+    }
+
+    /// The line of a message of `queue` that nobody leased.
+    pub(crate) async fn peeked_line(&mut self, client: &Client, queue: &str, message: &Peeked) -> Result<String, Failure> {
+        let line = MessageLine::peeked(queue, message);
+        self.text(client, line, message.schema_version, &message.payload).await
+    }
+
+    async fn text(&mut self, client: &Client, mut line: MessageLine, version: u32, payload: &[u8]) -> Result<String, Failure> {
+        let contract = self.version(client, &line.queue, version).await?;
+        line.body = contract.and_then(|contract| contract.decode(payload).ok());
+        Ok(text(line, payload))
     }
 
     async fn version(&mut self, client: &Client, queue: &str, version: u32) -> Result<Option<&Contract>, Failure> {
@@ -71,6 +83,40 @@ impl Contracts {
     }
 }
 
+impl MessageLine {
+    fn delivered(delivery: &Delivery) -> MessageLine {
+        MessageLine {
+            id: delivery.id.to_string(),
+            seq: delivery.seq,
+            queue: delivery.queue().to_owned(),
+            attempt: Some(delivery.attempt).filter(|attempt| *attempt > 0),
+            headers: owned(delivery.headers.iter()),
+            published_at: moment::format(delivery.published_at),
+            ordering_key: delivery.ordering_key.clone(),
+            skipped: Some(delivery.skipped).filter(|skipped| *skipped > 0),
+            lease_id: None,
+            body: None,
+            payload_base64: None,
+        }
+    }
+
+    fn peeked(queue: &str, message: &Peeked) -> MessageLine {
+        MessageLine {
+            id: message.id.to_string(),
+            seq: message.seq,
+            queue: queue.to_owned(),
+            attempt: None,
+            headers: owned(message.headers.iter()),
+            published_at: moment::format(message.published_at),
+            ordering_key: message.ordering_key.clone(),
+            skipped: None,
+            lease_id: None,
+            body: None,
+            payload_base64: None,
+        }
+    }
+}
+
 /// With the body if there is one that JSON can hold (an Any of an unknown type is not), else with the bytes.
 fn text(mut line: MessageLine, payload: &[u8]) -> String {
     if line.body.is_some()
@@ -81,11 +127,6 @@ fn text(mut line: MessageLine, payload: &[u8]) -> String {
     line.body = None;
     line.payload_base64 = Some(base64::engine::general_purpose::STANDARD.encode(payload));
     serde_json::to_string(&line).expect("strings and numbers always serialise")
-}
-
-fn published_at(delivery: &Delivery) -> String {
-    let since_epoch = delivery.published_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    timestamp::format_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn owned<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
@@ -102,10 +143,12 @@ mod tests {
             id: "01J".into(),
             seq: 7,
             queue: "orders".into(),
-            attempt: 1,
+            attempt: Some(1),
             headers: owned([("source", "shop")].into_iter()),
-            published_at: timestamp::format_ms(0),
+            published_at: moment::format(std::time::UNIX_EPOCH),
             ordering_key: None,
+            skipped: None,
+            lease_id: None,
             body,
             payload_base64: None,
         }

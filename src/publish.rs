@@ -1,21 +1,23 @@
 //! `qwer-q publish`: JSON lines from stdin, one text, or bytes as they are.
 //!
-//! Lines are read, encoded, sent and reported at the same time; a refused one does not stop the others. What a payload means is
-//! `contract.rs`'s business.
+//! Lines are read, encoded, sent and reported at the same time; a refused one does not stop the others, unless all or none were asked for.
+//! What a payload means is `contract.rs`'s business, how a result reads `receipt.rs`'s.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use qwerq::{Client, Durability, Message, Published, Publisher, Receipt};
-use serde::Serialize;
+use qwerq::{Client, ErrorCode, Message, PublishOptions, Published, Publisher, Receipt};
 use tokio::sync::mpsc;
 
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::contract::Contract;
 use crate::failure::Failure;
 use crate::output::{self, Output};
+use crate::receipt::{ReceiptLine, Tally, words};
+use crate::{duration, moment};
 
 /// Lines that are read ahead of the publisher.
 const LINES_AHEAD: usize = 1024;
@@ -40,7 +42,22 @@ pub(crate) struct PublishArgs {
     /// Ordering key of every message: those of one key are delivered one after the other
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// One JSON object a message: id, seq, duplicate, durability
+    /// A message with a key that the queue has seen within its dedup window is a duplicate and not stored again
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Deliver no sooner than so long from now
+    #[arg(long, value_name = "DURATION", conflicts_with = "deliver_at", value_parser = duration::parse)]
+    delay: Option<Duration>,
+    /// Deliver no sooner than then, such as 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    deliver_at: Option<SystemTime>,
+    /// Expire when not consumed so long after being due [default: the queue's message_ttl]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ttl: Option<Duration>,
+    /// Store all messages or none
+    #[arg(long)]
+    atomic: bool,
+    /// One JSON object a message: id, seq, duplicate, durability, version
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -69,6 +86,7 @@ async fn publish(args: PublishArgs) -> Result<(), Failure> {
             let payload = encoder.payload(text).map_err(Failure::failed)?;
             publish_one(&client, &args, payload).await
         }
+        (None, None) if args.atomic => publish_all_or_none(&client, &args).await,
         (None, None) => publish_lines(&client, &args).await,
     };
     // What is not published by now has been reported.
@@ -81,8 +99,8 @@ async fn publish_one(client: &Client, args: &PublishArgs, payload: Vec<u8>) -> R
         client.publisher(&args.queue).publish(message(args, payload)).await.map_err(|error| broker::failure(error, Some(&args.queue)))?;
     let mut output = Output::stdout();
     match args.json {
-        true => output.json(&receipt_line(&published))?,
-        false => output.line(receipt_words(&published))?,
+        true => output.json(&ReceiptLine::of(&published))?,
+        false => output.line(words(&published))?,
     }
     output.flush()
 }
@@ -117,10 +135,7 @@ async fn send_lines(
     args: &PublishArgs,
 ) {
     while let Some((line, text)) = lines.recv().await {
-        let payload = text
-            .map_err(|error| Failure::failed(format!("cannot read it: {error}")))
-            .and_then(|text| encoder.payload(&text).map_err(Failure::failed));
-        let receipt = match payload {
+        let receipt = match encoder.line(text) {
             Ok(payload) => publisher.submit(message(args, payload)).await.map_err(Failure::from),
             Err(failure) => Err(failure),
         };
@@ -134,7 +149,7 @@ async fn send_lines(
 async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishArgs) -> Result<(), Failure> {
     let mut output = Output::stdout();
     let progress = progress_bar();
-    let (mut published, mut refused) = (0_u64, 0_u64);
+    let (mut tally, mut refused) = (Tally::default(), 0_u64);
     while let Some(attempt) = attempts.recv().await {
         let outcome = match attempt.receipt {
             Ok(receipt) => receipt.await,
@@ -145,35 +160,99 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishAr
             }
         };
         match outcome {
-            Ok(receipt) if args.json => {
-                published += 1;
-                output.json(&receipt_line(&receipt))?;
+            Ok(published) => {
+                tally.count(&published);
+                if args.json {
+                    output.json(&ReceiptLine::of(&published))?;
+                }
                 if attempts.is_empty() {
                     output.flush()?;
                 }
             }
-            Ok(_) => published += 1,
             Err(error) if error.refusal().is_some() => {
                 refused += 1;
                 report_refusal(&progress, attempt.line, &broker::failure(error, Some(&args.queue)));
             }
             Err(error) => {
                 output.flush()?;
-                return Err(Failure::from(error).context(format!("at line {}, after {published} messages", attempt.line)));
+                return Err(Failure::from(error).context(format!("at line {}, after {} messages", attempt.line, tally.published)));
             }
         }
-        progress.set_position(published + refused);
+        progress.set_position(tally.published + refused);
     }
     progress.finish_and_clear();
     if !args.json {
-        let noun = if published == 1 { "message" } else { "messages" };
-        output.line(format!("published {published} {noun}"))?;
+        output.line(tally.words())?;
     }
     output.flush()?;
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::failed(format!("{refused} of {} messages were not published", published + refused))),
+        _ => Err(Failure::failed(format!("{refused} of {} messages were not published", tally.published + refused))),
     }
+}
+
+/// Nothing is sent before the last line is read, and nothing at all when one of them does not fit the contract.
+async fn publish_all_or_none(client: &Client, args: &PublishArgs) -> Result<(), Failure> {
+    let encoder = Encoder::fetch(client, &args.queue).await?;
+    let (line_sender, mut lines) = mpsc::channel(LINES_AHEAD);
+    std::thread::spawn(move || read_lines(io::stdin().lock(), &line_sender));
+    let (mut places, mut messages, mut refused) = (Vec::new(), Vec::new(), 0);
+    while let Some((line, text)) = lines.recv().await {
+        match encoder.line(text) {
+            Ok(payload) => {
+                places.push(line);
+                messages.push(message(args, payload));
+            }
+            Err(failure) => {
+                refused += 1;
+                output::note(failure.report_at(&format!("line {line}")).trim_end());
+            }
+        }
+    }
+    let total = messages.len() + refused;
+    if refused > 0 {
+        return Err(none_of(refused, total));
+    }
+    let submitted = client.publisher(&args.queue).submit_atomic(messages).await;
+    let results = submitted.map_err(|error| broker::failure(error, Some(&args.queue)))?.await;
+    report_all_or_none(&places, results, args)
+}
+
+fn report_all_or_none(places: &[u64], results: Vec<Result<Published, qwerq::Error>>, args: &PublishArgs) -> Result<(), Failure> {
+    let total = results.len();
+    let (mut stored, mut refused) = (Vec::with_capacity(total), 0);
+    for (line, result) in places.iter().zip(results) {
+        match result {
+            Ok(published) => stored.push(published),
+            // It was good; another one was not.
+            Err(error) if error.code() == Some(ErrorCode::AtomicRefused) => {}
+            Err(error) if error.refusal().is_some() => {
+                refused += 1;
+                output::note(broker::failure(error, Some(&args.queue)).report_at(&format!("line {line}")).trim_end());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if stored.len() < total {
+        return Err(none_of(refused, total));
+    }
+    let mut output = Output::stdout();
+    let mut tally = Tally::default();
+    for published in &stored {
+        tally.count(published);
+        if args.json {
+            output.json(&ReceiptLine::of(published))?;
+        }
+    }
+    if !args.json {
+        output.line(tally.words())?;
+    }
+    output.flush()
+}
+
+fn none_of(refused: usize, total: usize) -> Failure {
+    Failure::failed(format!("none of {total} messages was published, since {refused} of them cannot be"))
+        .next_step("correct these, or publish the others without --atomic")
 }
 
 fn report_refusal(progress: &ProgressBar, line: u64, failure: &Failure) {
@@ -215,6 +294,12 @@ impl Encoder {
         Ok(Encoder(Contract::fetch(client, queue, None).await?))
     }
 
+    /// The payload of a line that was read, or not.
+    fn line(&self, text: io::Result<String>) -> Result<Vec<u8>, Failure> {
+        let text = text.map_err(|error| Failure::failed(format!("cannot read it: {error}")))?;
+        self.payload(&text).map_err(Failure::failed)
+    }
+
     fn payload(&self, text: &str) -> Result<Vec<u8>, String> {
         match &self.0 {
             Some(contract) => contract.encode(text),
@@ -224,61 +309,15 @@ impl Encoder {
 }
 
 fn message(args: &PublishArgs, payload: Vec<u8>) -> Message {
-    let mut message = Message::new(payload);
-    for (name, value) in &args.headers {
-        message = message.header(name, value);
-    }
-    match &args.key {
-        Some(key) => message.ordering_key(key),
-        None => message,
-    }
-}
-
-/// A published message for programs, in the order of its keys.
-#[derive(Debug, Serialize)]
-struct ReceiptLine {
-    id: String,
-    /// None while the message is delayed.
-    seq: Option<u64>,
-    duplicate: bool,
-    durability: &'static str,
-    /// The violation of a message that went to the dead letter queue instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dead_lettered: Option<String>,
-}
-
-fn receipt_line(published: &Published) -> ReceiptLine {
-    ReceiptLine {
-        id: published.id.to_string(),
-        seq: published.seq,
-        duplicate: published.duplicate,
-        durability: durability_word(published.durability),
-        dead_lettered: published.dead_lettered.as_ref().map(|violation| violation.message.clone()),
-    }
-}
-
-fn receipt_words(published: &Published) -> String {
-    let place = match published.seq {
-        Some(seq) => format!("seq {seq}"),
-        None => "delayed".to_owned(),
-    };
-    let durability = durability_word(published.durability);
-    let duplicate = if published.duplicate { ", a duplicate" } else { "" };
-    let dead = match &published.dead_lettered {
-        Some(violation) => format!("; it went to the dead letter queue: {}", violation.message),
-        None => String::new(),
-    };
-    format!("published {} ({place}, {durability}{duplicate}){dead}", published.id)
-}
-
-fn durability_word(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Unspecified => "unspecified",
-        Durability::Fsync => "fsync",
-        Durability::Interval => "interval",
-        Durability::None => "none",
-        Durability::Quorum => "quorum",
-    }
+    Message::new(payload).with(PublishOptions {
+        headers: args.headers.iter().map(|(name, value)| (name, value)).collect(),
+        ordering_key: args.key.clone(),
+        idempotency_key: args.idempotency_key.clone(),
+        delay: args.delay,
+        deliver_at: args.deliver_at,
+        ttl: args.ttl,
+        id: None,
+    })
 }
 
 fn parse_hex(text: &str) -> Result<Bytes, String> {

@@ -1,17 +1,16 @@
-//! `qwer-q queue list | create | info | delete`.
+//! `qwer-q queue list | create | update | info | purge | delete`.
 //!
-//! Tables for people, JSON lines for programs; the options are in `queue_option.rs`.
+//! The options are in `queue_option.rs`, how a queue is shown in `queue_view.rs`.
 
 use clap::{Args, Subcommand};
-use qwerq_proto::wire::{GroupInfo, QueueInfo, SchemaVersion};
-use serde_json::{Value, json};
+use qwerq::QueueOptions;
 
 use crate::broker::{self, BrokerArgs, valid_name};
+use crate::confirmation::ConfirmationArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::queue_option::{self, QueueOptionArgs};
-use crate::table::Table;
-use crate::{size, timestamp};
+use crate::queue_option::{QueueChangeArgs, QueueOptionArgs};
+use crate::queue_view;
 
 #[derive(Debug, Args)]
 pub(crate) struct QueueArgs {
@@ -29,12 +28,19 @@ enum QueueCommand {
         qwer-q queue create audit --mode stream --max-age 7d --max-bytes 10GiB\n  \
         qwer-q queue create jobs --max-deliveries 10 --retry-backoff 2s..5m")]
     Create(CreateArgs),
+    /// Change options of a queue; those that are not named stay
+    #[command(after_help = "Examples:\n  qwer-q queue update jobs --max-deliveries 10\n  \
+        qwer-q queue update jobs --visibility-timeout 2m --on-failure drop")]
+    Update(UpdateArgs),
     /// Show a queue's options, depth and consumer groups
     #[command(after_help = "Examples:\n  qwer-q queue info orders\n  qwer-q queue info orders --json | jq .depth")]
     Info(InfoArgs),
+    /// Remove all messages of a queue, delayed and leased ones too; groups, options and contract stay
+    #[command(after_help = "Examples:\n  qwer-q queue purge orders\n  qwer-q queue purge orders --yes      # in a script")]
+    Purge(DestroyArgs),
     /// Delete a queue with its messages, consumer groups and contract
-    #[command(after_help = "Examples:\n  qwer-q queue delete orders")]
-    Delete(DeleteArgs),
+    #[command(after_help = "Examples:\n  qwer-q queue delete orders\n  qwer-q queue delete orders --yes     # in a script")]
+    Delete(DestroyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +63,16 @@ struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
+struct UpdateArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    #[command(flatten)]
+    changes: QueueChangeArgs,
+    #[command(flatten)]
+    broker: BrokerArgs,
+}
+
+#[derive(Debug, Args)]
 struct InfoArgs {
     #[command(flatten)]
     name: NameArgs,
@@ -68,9 +84,11 @@ struct InfoArgs {
 }
 
 #[derive(Debug, Args)]
-struct DeleteArgs {
+struct DestroyArgs {
     #[command(flatten)]
     name: NameArgs,
+    #[command(flatten)]
+    confirmation: ConfirmationArgs,
     #[command(flatten)]
     broker: BrokerArgs,
 }
@@ -97,7 +115,9 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
         match args.command {
             QueueCommand::List(args) => list(args).await,
             QueueCommand::Create(args) => create(args).await,
+            QueueCommand::Update(args) => update(args).await,
             QueueCommand::Info(args) => info(args).await,
+            QueueCommand::Purge(args) => purge(args).await,
             QueueCommand::Delete(args) => delete(args).await,
         }
     })
@@ -107,9 +127,9 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     let queues = args.broker.connect().await?.list_queues().await?;
     let mut output = Output::stdout();
     if args.json {
-        queues.iter().try_for_each(|queue| output.json(&queue_json(queue)))?;
+        queues.iter().try_for_each(|queue| output.json(&queue_view::json(queue)))?;
     } else {
-        queue_table(&queues).print(&mut output)?;
+        queue_view::table(&queues).print(&mut output)?;
     }
     output.flush()
 }
@@ -122,117 +142,46 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     output.flush()
 }
 
+async fn update(args: UpdateArgs) -> Result<(), Failure> {
+    let changes = *args.changes.0.0;
+    if changes == QueueOptions::default() {
+        return Err(
+            Failure::usage("no option is named, so nothing would change").next_step("`qwer-q queue update --help` lists the options")
+        );
+    }
+    let client = args.broker.connect().await?;
+    let queue = client.update_queue(args.name.name(), changes).await?;
+    let mut output = Output::stdout();
+    output.line(format!("queue {} is updated", queue.name))?;
+    output.flush()
+}
+
 async fn info(args: InfoArgs) -> Result<(), Failure> {
     let queue = args.broker.connect().await?.queue_info(args.name.name()).await?;
     let mut output = Output::stdout();
     if args.json {
-        output.json(&queue_json(&queue))?;
+        output.json(&queue_view::json(&queue))?;
     } else {
-        print_info(&queue, &mut output)?;
+        queue_view::print(&queue, &mut output)?;
     }
     output.flush()
 }
 
-async fn delete(args: DeleteArgs) -> Result<(), Failure> {
-    args.broker.connect().await?.delete_queue(args.name.name()).await?;
+async fn purge(args: DestroyArgs) -> Result<(), Failure> {
+    let name = args.name.name();
+    args.confirmation.ask(&format!("remove all messages of queue {name}"))?;
+    let removed = args.broker.connect().await?.purge_queue(name).await?;
+    let noun = if removed == 1 { "message" } else { "messages" };
     let mut output = Output::stdout();
-    output.line(format!("queue {} is deleted", args.name.name()))?;
+    output.line(format!("removed {removed} {noun} from queue {name}"))?;
     output.flush()
 }
 
-fn queue_table(queues: &[QueueInfo]) -> Table {
-    let mut table = Table::new(&["QUEUE", "MODE", ">DEPTH", ">BYTES", ">IN FLIGHT", ">DELAYED", ">GROUPS", "CONTRACT"]);
-    for queue in queues {
-        let mode = queue.options.as_ref().and_then(|options| options.mode.clone());
-        table.row(vec![
-            queue.name.clone(),
-            mode.unwrap_or_default(),
-            queue.depth.to_string(),
-            queue.bytes.to_string(),
-            queue.in_flight.to_string(),
-            queue.delayed.to_string(),
-            queue.groups.len().to_string(),
-            queue.contract.as_ref().map(contract_words).unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
-    table
-}
-
-fn print_info(queue: &QueueInfo, output: &mut Output) -> Result<(), Failure> {
-    let contract = queue.contract.as_ref().map_or_else(|| "none".to_owned(), contract_words);
-    let mut facts = vec![
-        ("queue", queue.name.clone()),
-        ("contract", contract),
-        ("created_at", timestamp::format_ms(queue.created_at_ms)),
-        ("depth", queue.depth.to_string()),
-        ("bytes", size::format(queue.bytes)),
-        ("ready", queue.ready.to_string()),
-        ("delayed", queue.delayed.to_string()),
-        ("backing_off", queue.backing_off.to_string()),
-        ("in_flight", queue.in_flight.to_string()),
-        ("first_seq", queue.first_seq.to_string()),
-        ("next_seq", queue.next_seq.to_string()),
-    ];
-    facts.extend(queue.options.as_ref().map(queue_option::shown).unwrap_or_default());
-    let mut table = Table::new(&["FACT", "VALUE"]);
-    for (name, value) in facts {
-        table.row(vec![name.to_owned(), value]);
-    }
-    table.print(output)?;
-    if queue.groups.is_empty() {
-        return Ok(());
-    }
-    output.line("")?;
-    group_table(&queue.groups).print(output)
-}
-
-fn group_table(groups: &[GroupInfo]) -> Table {
-    let mut table = Table::new(&["GROUP", ">ACK FLOOR", ">LAG", ">IN FLIGHT", ">BACKING OFF", ">CONSUMERS", ">BLOCKED KEYS"]);
-    for group in groups {
-        table.row(vec![
-            group.name.clone(),
-            group.ack_floor.to_string(),
-            group.lag.to_string(),
-            group.in_flight.to_string(),
-            group.backing_off.to_string(),
-            group.consumers.to_string(),
-            group.blocked_keys.to_string(),
-        ]);
-    }
-    table
-}
-
-fn contract_words(version: &SchemaVersion) -> String {
-    format!("{} v{}", version.message_type, version.version)
-}
-
-fn queue_json(queue: &QueueInfo) -> Value {
-    let groups: Vec<Value> = queue.groups.iter().map(group_json).collect();
-    json!({
-        "name": queue.name,
-        "depth": queue.depth,
-        "bytes": queue.bytes,
-        "ready": queue.ready,
-        "delayed": queue.delayed,
-        "backing_off": queue.backing_off,
-        "in_flight": queue.in_flight,
-        "first_seq": queue.first_seq,
-        "next_seq": queue.next_seq,
-        "created_at": timestamp::format_ms(queue.created_at_ms),
-        "contract": queue.contract.as_ref().map(crate::schema::version_json),
-        "groups": groups,
-        "options": queue.options.as_ref().map(queue_option::json),
-    })
-}
-
-fn group_json(group: &GroupInfo) -> Value {
-    json!({
-        "name": group.name,
-        "ack_floor": group.ack_floor,
-        "lag": group.lag,
-        "in_flight": group.in_flight,
-        "backing_off": group.backing_off,
-        "consumers": group.consumers,
-        "blocked_keys": group.blocked_keys,
-    })
+async fn delete(args: DestroyArgs) -> Result<(), Failure> {
+    let name = args.name.name();
+    args.confirmation.ask(&format!("delete queue {name} with its messages, consumer groups and contract"))?;
+    args.broker.connect().await?.delete_queue(name).await?;
+    let mut output = Output::stdout();
+    output.line(format!("queue {name} is deleted"))?;
+    output.flush()
 }

@@ -205,6 +205,30 @@ impl FromArgMatches for QueueOptionArgs {
     }
 }
 
+/// The flags of the table, as `queue update` takes them: what is left out stays.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct QueueChangeArgs(pub(crate) QueueOptionArgs);
+
+impl Args for QueueChangeArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(QUEUE_OPTIONS.iter().map(Setting::change))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        QueueChangeArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for QueueChangeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<QueueChangeArgs, clap::Error> {
+        QueueOptionArgs::from_arg_matches(matches).map(QueueChangeArgs)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
 /// The options as `queue info` shows them: name and value, in the table's order; those that the broker did not state are left out.
 pub(crate) fn shown(options: &QueueOptions) -> Vec<(&'static str, String)> {
     let word = |value: &Option<String>| value.clone();

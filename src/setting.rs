@@ -33,8 +33,6 @@ impl<T: Default + 'static> Setting<T> {
 
     /// The flag for clap, which refuses what the parser refuses. `with_variable` mentions the environment variable in the help.
     pub(crate) fn argument(&self, with_variable: bool) -> Arg {
-        let set = self.set;
-        let check = move |text: &str| set(&mut T::default(), text).map(|()| text.to_owned());
         let mut help = self.doc.to_owned();
         if !self.default.is_empty() {
             help.push_str(&format!(" [default: {}]", self.default));
@@ -42,6 +40,17 @@ impl<T: Default + 'static> Setting<T> {
         if with_variable {
             help.push_str(&format!(" [env: {}]", self.variable()));
         }
+        self.argument_with(help)
+    }
+
+    /// The flag where leaving it out means that nothing changes.
+    pub(crate) fn change(&self) -> Arg {
+        self.argument_with(self.doc.to_owned())
+    }
+
+    fn argument_with(&self, help: String) -> Arg {
+        let set = self.set;
+        let check = move |text: &str| set(&mut T::default(), text).map(|()| text.to_owned());
         let argument = Arg::new(self.flag).long(self.flag).value_name(self.value).help(help).value_parser(check);
         match self.short {
             Some(letter) => argument.short(letter),

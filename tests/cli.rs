@@ -152,7 +152,7 @@ fn queues_are_made_shown_and_deleted() {
     assert_eq!((listed.len(), &listed[0]["name"], &listed[0]["depth"]), (1, &json!("jobs"), &json!(1)));
     contains_all(&done(&broker, &["queue", "info", "jobs"]), &["depth", "max_deliveries", "9"]);
     assert_eq!(json_lines(&broker, &["queue", "info", "jobs", "--json"])[0]["options"]["max_deliveries"], 9);
-    done(&broker, &["queue", "delete", "jobs"]);
+    done(&broker, &["queue", "delete", "jobs", "--yes"]);
     contains_all(&fails(&broker, 1, &["queue", "info", "jobs"]), &["queue-not-found", "jobs", "qwer-q queue create jobs"]);
     assert_eq!(json_lines(&broker, &["queue", "list", "--json"]), Vec::<Value>::new());
 }

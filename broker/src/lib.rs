@@ -2,6 +2,7 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
+pub mod calls;
 pub mod config;
 pub mod files;
 pub mod http;

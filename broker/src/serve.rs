@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
+use crate::calls::Calls;
 use crate::config::Config;
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
@@ -70,6 +71,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let readiness = Arc::new(Readiness::new());
     let registry = Arc::new(Registry::new());
     let policies = Arc::new(Policies::new(config.schema_mode));
+    let max_message_bytes = config.queue_defaults.max_message_bytes;
+    let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), max_message_bytes));
     // Both ports are taken before recovery, so that a second broker fails at once; they answer when it is done.
     let broker_listener = listen(SocketAddr::new(config.bind, config.port), "--port").await?;
     let http_listener = listen(SocketAddr::new(config.bind, config.http_port), "--metrics-port").await?;
@@ -89,8 +92,8 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let started = {
         let (config, metrics, registry, policies) =
             (Arc::clone(&config), Arc::clone(&metrics), Arc::clone(&registry), Arc::clone(&policies));
-        let commands = (commands.clone(), inbox);
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, commands)).await
+        let (calls, commands) = (Arc::clone(&calls), (commands.clone(), inbox));
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
     };
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
@@ -103,8 +106,12 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
 
-    let shared = net::Shared::new(Arc::clone(&config), metrics, registry, policies, commands.clone());
+    let shared = net::Shared::new(Arc::clone(&config), metrics, registry, policies, Arc::clone(&calls), commands.clone());
     let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver));
+    let clockwork = {
+        let calls = Arc::clone(&calls);
+        tokio::spawn(async move { calls.keep_time().await })
+    };
     readiness.set_ready();
     on_ready(addresses);
 
@@ -115,11 +122,13 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     }
     tracing::info!("stopping: no new connections; what is in flight is finished");
     readiness.set_draining();
+    calls.drain();
     stop_sender.send_replace(true);
     tokio::select! {
         outcome = &mut shard_ended => return Err(failed(outcome)),
         _ = connections => {}
     }
+    clockwork.abort();
     // The shard holds a sender itself, so this arrives.
     let _ = commands.send(Command::Stop);
     let outcome = shard_ended.await;

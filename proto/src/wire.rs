@@ -298,6 +298,9 @@ pub struct Fetch {
 pub struct Fetched {
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<Delivered>,
+    /// DEAD_LETTERS: there may be more; ask again with this `from_seq`.
+    #[prost(uint64, optional, tag = "2")]
+    pub next_seq: ::core::option::Option<u64>,
 }
 /// UNSUBSCRIBE: ends a subscription; its unsettled leases are released uncounted unless `keep_leases`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -92,3 +92,100 @@ impl Raw {
         self.publish(&wire::Publish { queue: queue.to_owned(), items: payloads.iter().map(item).collect(), ..wire::Publish::default() })
     }
 }
+
+/// Consuming, one message at a time.
+impl Raw {
+    /// Subscribes as 1 to a group of a queue with room for `prefetch` messages, working on one at a time.
+    pub(crate) fn consume(&mut self, queue: &str, group: &str, prefetch: u32) -> wire::ConsumeAck {
+        self.consume_as(&wire::Consume {
+            subscription: 1,
+            queue: queue.to_owned(),
+            group: group.to_owned(),
+            prefetch,
+            ..wire::Consume::default()
+        })
+    }
+
+    pub(crate) fn consume_as(&mut self, consume: &wire::Consume) -> wire::ConsumeAck {
+        self.send(Opcode::Consume, None, consume);
+        self.expect(Opcode::ConsumeAck)
+    }
+
+    /// The next deliveries, exactly so many.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<wire::Delivered> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            taken.extend(self.expect::<wire::Deliver>(Opcode::Message).messages);
+        }
+        assert_eq!(taken.len(), count, "{taken:?}");
+        taken
+    }
+
+    /// The next delivery.
+    pub(crate) fn take_one(&mut self) -> wire::Delivered {
+        self.take(1).remove(0)
+    }
+
+    /// The next delivery; those that come in the same frame go behind the others in `waiting`.
+    pub(crate) fn take_one_of_many(&mut self, waiting: &mut std::collections::VecDeque<wire::Delivered>) -> wire::Delivered {
+        waiting.extend(self.expect::<wire::Deliver>(Opcode::Message).messages);
+        waiting.pop_front().expect("a MESSAGE holds messages")
+    }
+
+    /// ACK, NACK, REJECT, RELEASE or EXTEND_VISIBILITY of one lease, confirmed; what is delivered meanwhile comes back too.
+    pub(crate) fn settle(
+        &mut self,
+        opcode: Opcode,
+        delivered: &wire::Delivered,
+        settle: wire::Settle,
+    ) -> (wire::Settled, Vec<wire::Delivered>) {
+        let settle = wire::Settle { lease_ids: vec![delivered.lease_id.clone()], confirm: true, ..settle };
+        self.send(opcode, None, &settle);
+        let mut meanwhile = Vec::new();
+        loop {
+            let frame = self.next().expect("the connection is open");
+            match Opcode::from_u8(frame.opcode) {
+                Some(Opcode::Message) => meanwhile.extend(wire::Deliver::decode(frame.payload).expect("a MESSAGE").messages),
+                Some(Opcode::Settled | Opcode::ExtendVisibilityAck) => {
+                    return (wire::Settled::decode(frame.payload).expect("a SETTLED"), meanwhile);
+                }
+                other => panic!("{other:?} instead of SETTLED"),
+            }
+        }
+    }
+
+    /// Acknowledges, and waits until it is durable.
+    pub(crate) fn ack(&mut self, delivered: &wire::Delivered) -> Vec<wire::Delivered> {
+        let (settled, meanwhile) = self.settle(Opcode::Ack, delivered, wire::Settle::default());
+        assert_eq!(settled.settled, 1, "{settled:?}");
+        meanwhile
+    }
+
+    /// A request that is answered by one frame.
+    pub(crate) fn ask<M: Message + Default>(&mut self, opcode: Opcode, request: &impl Message, answer: Opcode) -> M {
+        self.send(opcode, None, request);
+        self.expect(answer)
+    }
+
+    /// Creates a queue.
+    pub(crate) fn create(&mut self, name: &str, options: wire::QueueOptions) -> wire::QueueInfo {
+        let create = wire::QueueCreate { name: name.to_owned(), options: Some(options) };
+        self.ask(Opcode::QueueCreate, &create, Opcode::QueueInfoResponse)
+    }
+
+    /// What the broker says of a queue.
+    pub(crate) fn info(&mut self, name: &str) -> wire::QueueInfo {
+        self.ask(Opcode::QueueInfo, &wire::QueueName { name: name.to_owned() }, Opcode::QueueInfoResponse)
+    }
+
+    /// The dead letters of a queue.
+    pub(crate) fn letters(&mut self, queue: &str) -> Vec<wire::Delivered> {
+        let wanted = wire::DeadLetters { queue: queue.to_owned(), ..wire::DeadLetters::default() };
+        self.ask::<wire::Fetched>(Opcode::DeadLetters, &wanted, Opcode::Fetched).messages
+    }
+}
+
+/// The value of a header.
+pub(crate) fn header<'a>(delivered: &'a wire::Delivered, name: &str) -> Option<&'a str> {
+    delivered.headers.iter().find(|header| header.name == name).map(|header| header.value.as_str())
+}

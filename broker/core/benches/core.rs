@@ -4,7 +4,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
-use qwerq_core::entry::{PublishWriter, Settle};
+use qwerq_core::entry::{ItemHead, ItemWriter, Publish, Settle};
 use qwerq_core::{
     Admission, Body, Dispatch, Entry, GroupId, MessageId, NewMessage, Pending, Proposal, QueueId, QueueOptions, SessionId, State,
     SubscriptionKey,
@@ -49,7 +49,7 @@ fn publish(state: &mut State, dispatch: &mut Dispatch, buffer: &mut Vec<u8>, kin
     for batch in 0..MESSAGES / BATCH {
         buffer.clear();
         pending.clear();
-        let mut writer = PublishWriter::begin(buffer, NOW, QUEUE, usize::try_from(BATCH).expect("small"));
+        let mut writer = ItemWriter::begin_publish(buffer, NOW, QUEUE, usize::try_from(BATCH).expect("small"));
         for number in batch * BATCH..(batch + 1) * BATCH {
             let idempotency_key = if kind.is_idempotent { number.to_string() } else { String::new() };
             let message = NewMessage { size: PAYLOAD.len() as u64, idempotency_key: &idempotency_key };
@@ -59,9 +59,10 @@ fn publish(state: &mut State, dispatch: &mut Dispatch, buffer: &mut Vec<u8>, kin
             pending.add(QUEUE, &message, id);
             let key = if kind.keys == 0 { 0 } else { 1 + number % kind.keys };
             let dedup = kind.is_idempotent.then_some((idempotency_key, id));
-            writer.item(buffer, 256, key, dedup, |out| out.extend_from_slice(&PAYLOAD));
+            let head = ItemHead { size: 256, key, dedup, ..ItemHead::default() };
+            writer.item(buffer, head, |out| out.extend_from_slice(&PAYLOAD));
         }
-        let applied = state.apply(Entry { now: NOW, body: Body::Publish(writer.finish()) });
+        let applied = state.apply(Entry { now: NOW, body: Body::Publish(Publish { queue: QUEUE, items: writer.finish() }) });
         dispatch.applied(state, NOW, &applied);
     }
 }

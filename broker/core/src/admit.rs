@@ -25,8 +25,8 @@ pub enum Admission {
     Duplicate {
         /// The first message's id.
         id: MessageId,
-        /// The first message's position.
-        seq: Seq,
+        /// The first message's position, if it had one when it was accepted.
+        seq: Option<Seq>,
     },
     /// Its idempotency key is in the pending batch; the answer waits until the first is durable.
     DuplicateOfPending {
@@ -94,14 +94,26 @@ impl Queue {
         }
         if options.on_full == OnFull::Reject {
             let (messages, bytes) = pending.map_or((0, 0), |pending| (pending.messages, pending.bytes));
-            if options.max_messages != 0 && self.messages.count() + messages >= options.max_messages {
+            if options.max_messages != 0 && self.stored_messages() + messages >= options.max_messages {
                 return Err(self.full("max_messages", options.max_messages));
             }
-            if options.max_bytes != 0 && self.messages.bytes() + bytes + message.size > options.max_bytes {
+            if options.max_bytes != 0 && self.stored_bytes() + bytes + message.size > options.max_bytes {
                 return Err(self.full("max_bytes", options.max_bytes));
             }
         }
         Ok(Admission::New)
+    }
+
+    /// Stored messages, delayed ones included.
+    #[must_use]
+    pub fn stored_messages(&self) -> u64 {
+        self.messages.count() + self.delayed.count()
+    }
+
+    /// Their bytes of payload and headers.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.messages.bytes() + self.delayed.bytes()
     }
 
     fn full(&self, limit: &'static str, value: u64) -> Rejection {

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::delayed::DelayedKey;
 use crate::ids::{GroupId, MessageId, Millis, QueueId, Seq};
 use crate::options::QueueOptions;
 use crate::schema::SchemaRecord;
@@ -106,6 +107,159 @@ pub enum Body {
         /// The active version from now on.
         version: u32,
     },
+    /// Messages move to where they are delivered next: they fall due, are dead-lettered or redriven.
+    Moved(Moved),
+    /// Messages go for all groups: they expired or made room.
+    Removed {
+        /// Which queue.
+        queue: QueueId,
+        /// Which messages.
+        seqs: Vec<Seq>,
+    },
+    /// Everything that a queue holds goes, what is delayed included.
+    Purged {
+        /// Which queue.
+        queue: QueueId,
+        /// The first sequence that stays.
+        to: Seq,
+        /// The number of the first delayed message that stays.
+        delayed_to: u64,
+    },
+    /// A group begins anew somewhere else.
+    Sought {
+        /// Which queue.
+        queue: QueueId,
+        /// Which group.
+        group: GroupId,
+        /// The first sequence that it has not settled from now on.
+        to: Seq,
+    },
+    /// A group is done with everything up to an offset.
+    SettledThrough {
+        /// Which queue.
+        queue: QueueId,
+        /// Which group.
+        group: GroupId,
+        /// The last sequence that it is done with.
+        through: Seq,
+    },
+}
+
+/// Messages move, each in one step: what is not where it was any more does not arrive either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Where they come from, and with that where they go.
+    pub origin: Origin,
+    /// The messages in the form in which they arrive; one for each that the origin names.
+    pub items: Vec<Item>,
+}
+
+/// Where moved messages come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// They fall due in their queue.
+    Due {
+        /// Which queue.
+        queue: QueueId,
+        /// The delayed messages.
+        keys: Vec<DelayedKey>,
+    },
+    /// A group is done with them, and they go to the queue's dead letters.
+    Failed {
+        /// Which queue.
+        queue: QueueId,
+        /// Which group; none: the queue had none, and they go for good.
+        group: Option<GroupId>,
+        /// The messages.
+        seqs: Vec<Seq>,
+    },
+    /// They break the contract and go to the queue's dead letters without having been in the queue.
+    Invalid {
+        /// Which queue.
+        queue: QueueId,
+        /// How many.
+        count: usize,
+    },
+    /// Dead letters go to a queue again.
+    Redriven {
+        /// The dead letter queue.
+        from: QueueId,
+        /// The letters.
+        seqs: Vec<Seq>,
+        /// The queue that they go to.
+        to: QueueId,
+        /// The only group that gets them; none: all of them.
+        only: Option<GroupId>,
+    },
+}
+
+impl Origin {
+    /// How many messages it names.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Origin::Due { keys, .. } => keys.len(),
+            Origin::Failed { seqs, .. } | Origin::Redriven { seqs, .. } => seqs.len(),
+            Origin::Invalid { count, .. } => *count,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Origin::Due { queue, keys } => {
+                out.push(1);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, keys.len() as u64);
+                for key in keys {
+                    put_varint(out, key.due);
+                    put_varint(out, key.number);
+                }
+            }
+            Origin::Failed { queue, group, seqs } => {
+                out.push(2);
+                put_varint(out, u64::from(queue.0));
+                put_optional_group(out, *group);
+                put_seqs(out, seqs);
+            }
+            Origin::Invalid { queue, count } => {
+                out.push(3);
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, *count as u64);
+            }
+            Origin::Redriven { from, seqs, to, only } => {
+                out.push(4);
+                put_varint(out, u64::from(from.0));
+                put_seqs(out, seqs);
+                put_varint(out, u64::from(to.0));
+                put_optional_group(out, *only);
+            }
+        }
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Origin, DecodeError> {
+        Ok(match from.byte()? {
+            1 => {
+                let queue = queue(from)?;
+                let count = from.count("delayed messages")?;
+                let keys = (0..count).map(|_| Ok(DelayedKey { due: from.varint()?, number: from.varint()? }));
+                Origin::Due { queue, keys: keys.collect::<Result<_, DecodeError>>()? }
+            }
+            2 => Origin::Failed { queue: queue(from)?, group: optional_group(from)?, seqs: seqs(from)? },
+            3 => Origin::Invalid { queue: queue(from)?, count: from.count("invalid messages")? },
+            4 => Origin::Redriven { from: queue(from)?, seqs: seqs(from)?, to: queue(from)?, only: optional_group(from)? },
+            other => return Err(DecodeError::Newer { what: "origin", number: u64::from(other) }),
+        })
+    }
+}
+
+fn put_optional_group(out: &mut Vec<u8>, group: Option<GroupId>) {
+    put_varint(out, group.map_or(0, |group| u64::from(group.0) + 1));
+}
+
+fn optional_group(from: &mut Decoder<'_>) -> Result<Option<GroupId>, DecodeError> {
+    let number = from.varint()?;
+    let group = number.checked_sub(1).map(|group| u32::try_from(group).map(GroupId)).transpose();
+    group.map_err(|_| DecodeError::Invalid { field: "group id", value: number })
 }
 
 /// Messages enter a queue, in order.
@@ -124,6 +278,10 @@ pub struct Item {
     pub size: u32,
     /// Hash of the ordering key; 0: none.
     pub key: u64,
+    /// When it falls due; 0: at once, and it gets its sequence with this entry.
+    pub due: Millis,
+    /// When it expires; 0: never.
+    pub expires_at: Millis,
     /// Where the stored form lies in the record's payload.
     pub stored: Range<u32>,
     /// The idempotency key, with the id that a duplicate is answered with.
@@ -185,8 +343,34 @@ pub enum Applied {
         queue: QueueId,
         /// The first one's position; the others follow.
         first: Seq,
-        /// How many.
+        /// How many got a position; delayed ones did not.
         count: u32,
+        /// The number of the first delayed one; the others follow.
+        first_delayed: u64,
+        /// The earliest expiry among those with a position.
+        expiry: Option<Millis>,
+    },
+    /// Messages moved.
+    Moved {
+        /// Where they came from.
+        origin: Origin,
+        /// The queue that they are in now.
+        to: QueueId,
+        /// The first one's position there; the others follow.
+        first: Seq,
+        /// Which of the entry's items moved; the others were not there any more.
+        moved: Vec<usize>,
+        /// The earliest expiry among them.
+        expiry: Option<Millis>,
+    },
+    /// Messages went for all groups.
+    Removed {
+        /// Which queue.
+        queue: QueueId,
+        /// Which messages.
+        seqs: Vec<Seq>,
+        /// Streams: how many of them each group had not settled.
+        skipped: Vec<(GroupId, u64)>,
     },
     /// Messages are settled for a group.
     Settled(Settle),
@@ -198,9 +382,17 @@ pub enum Applied {
         queue: QueueId,
         /// The first sequence that stays.
         to: Seq,
-        /// How many messages went.
+        /// The number of the first delayed message that stays; 0: they all do.
+        delayed_to: u64,
+        /// How many messages went, delayed ones included.
         messages: u64,
+        /// Streams, unless it was a purge: how many of them each group had not settled.
+        skipped: Vec<(GroupId, u64)>,
     },
+    /// A group begins anew: its leases, attempts and key locks are void.
+    Sought(QueueId, GroupId),
+    /// A group is done with everything below its floor.
+    SettledThrough(QueueId, GroupId),
     /// A queue appeared, changed or went.
     Queue(QueueId),
     /// A group appeared or went.
@@ -229,42 +421,90 @@ impl Body {
             Body::SchemaFile { .. } => 11,
             Body::SchemaVersion { .. } => 12,
             Body::SchemaActive { .. } => 13,
+            Body::Moved(_) => MOVED_KIND,
+            Body::Removed { .. } => 15,
+            Body::Purged { .. } => 16,
+            Body::Sought { .. } => 17,
+            Body::SettledThrough { .. } => 18,
         }
     }
 }
 
-/// The kind byte of [`Body::Publish`], which is written by [`PublishWriter`].
+/// The kind byte of [`Body::Publish`], which is written by [`ItemWriter`].
 pub const PUBLISH_KIND: u8 = 2;
+
+/// The kind byte of [`Body::Moved`], which is written by [`ItemWriter`] too.
+pub const MOVED_KIND: u8 = 14;
 
 const ITEM_HAS_KEY: u8 = 1;
 const ITEM_HAS_DEDUP: u8 = 2;
+const ITEM_HAS_DUE: u8 = 4;
+const ITEM_HAS_EXPIRY: u8 = 8;
+const ITEM_FLAGS: u8 = ITEM_HAS_KEY | ITEM_HAS_DEDUP | ITEM_HAS_DUE | ITEM_HAS_EXPIRY;
 
-/// Writes a Publish entry straight into a journal batch, so that a payload is copied once.
-#[derive(Debug)]
-pub struct PublishWriter {
-    start: usize,
-    publish: Publish,
+/// What an item says of its message beside the stored form.
+#[derive(Debug, Clone, Default)]
+pub struct ItemHead {
+    /// Payload and headers, in bytes.
+    pub size: u32,
+    /// Hash of the ordering key; 0: none.
+    pub key: u64,
+    /// When it falls due; 0: at once.
+    pub due: Millis,
+    /// When it expires; 0: never.
+    pub expires_at: Millis,
+    /// The idempotency key, with the id that a duplicate is answered with.
+    pub dedup: Option<(String, MessageId)>,
 }
 
-impl PublishWriter {
-    /// Begins an entry at the end of `out`.
-    pub fn begin(out: &mut Vec<u8>, now: Millis, queue: QueueId, capacity: usize) -> PublishWriter {
+/// Writes a Publish or Moved entry straight into a journal batch, so that a payload is copied once.
+#[derive(Debug)]
+pub struct ItemWriter {
+    start: usize,
+    items: Vec<Item>,
+    /// Items that are not delayed.
+    positioned: u32,
+}
+
+impl ItemWriter {
+    /// Begins a Publish entry at the end of `out`.
+    pub fn begin_publish(out: &mut Vec<u8>, now: Millis, queue: QueueId, capacity: usize) -> ItemWriter {
         let start = out.len();
         put_head(out, now);
         put_varint(out, u64::from(queue.0));
-        PublishWriter { start, publish: Publish { queue, items: Vec::with_capacity(capacity) } }
+        ItemWriter { start, items: Vec::with_capacity(capacity), positioned: 0 }
+    }
+
+    /// Begins a Moved entry at the end of `out`; it needs an item for each message that the origin names, in that order.
+    pub fn begin_moved(out: &mut Vec<u8>, now: Millis, origin: &Origin) -> ItemWriter {
+        let start = out.len();
+        put_head(out, now);
+        origin.encode(out);
+        ItemWriter { start, items: Vec::with_capacity(origin.count()), positioned: 0 }
     }
 
     /// Appends a message; `store` appends its stored form.
     ///
     /// # Panics
     /// When the entry grows to 4 GiB; frames are far smaller.
-    pub fn item(&mut self, out: &mut Vec<u8>, size: u32, key: u64, dedup: Option<(String, MessageId)>, store: impl FnOnce(&mut Vec<u8>)) {
-        let flags = if key == 0 { 0 } else { ITEM_HAS_KEY } | if dedup.is_some() { ITEM_HAS_DEDUP } else { 0 };
-        out.push(flags);
+    pub fn item(&mut self, out: &mut Vec<u8>, head: ItemHead, store: impl FnOnce(&mut Vec<u8>)) {
+        let ItemHead { size, key, due, expires_at, dedup } = head;
+        let flag = |given: bool, flag: u8| if given { flag } else { 0 };
+        out.push(
+            flag(key != 0, ITEM_HAS_KEY)
+                | flag(dedup.is_some(), ITEM_HAS_DEDUP)
+                | flag(due != 0, ITEM_HAS_DUE)
+                | flag(expires_at != 0, ITEM_HAS_EXPIRY),
+        );
         put_varint(out, u64::from(size));
         if key != 0 {
             out.extend_from_slice(&key.to_le_bytes());
+        }
+        if due != 0 {
+            put_varint(out, due);
+        }
+        if expires_at != 0 {
+            put_varint(out, expires_at);
         }
         if let Some((text, id)) = &dedup {
             put_bytes(out, text.as_bytes());
@@ -278,25 +518,26 @@ impl PublishWriter {
         let length = u32::try_from(out.len() - from).expect("a stored message is far below 4 GiB");
         out[length_at..from].copy_from_slice(&length.to_le_bytes());
         let offset = u32::try_from(from - self.start).expect("an entry is far below 4 GiB");
-        self.publish.items.push(Item { size, key, stored: offset..offset + length, dedup: dedup.map(Box::new) });
+        self.positioned += u32::from(due == 0);
+        self.items.push(Item { size, key, due, expires_at, stored: offset..offset + length, dedup: dedup.map(Box::new) });
     }
 
-    /// How many items there are so far.
+    /// How many items so far get a position at once.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.publish.items.len()
+    pub fn positioned(&self) -> u32 {
+        self.positioned
     }
 
     /// Whether there is no item yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.publish.items.is_empty()
+        self.items.is_empty()
     }
 
-    /// The entry as [`Entry::decode`] would give it.
+    /// The items as [`Entry::decode`] would give them.
     #[must_use]
-    pub fn finish(self) -> Publish {
-        self.publish
+    pub fn finish(self) -> Vec<Item> {
+        self.items
     }
 }
 
@@ -330,14 +571,14 @@ fn seqs(from: &mut Decoder<'_>) -> Result<Vec<Seq>, DecodeError> {
 }
 
 impl Entry {
-    /// Appends the record payload. A Publish goes through [`PublishWriter`] instead.
+    /// Appends the record payload. A Publish or Moved goes through [`ItemWriter`] instead.
     ///
     /// # Panics
-    /// On [`Body::Publish`].
+    /// On [`Body::Publish`] and [`Body::Moved`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_head(out, self.now);
         match &self.body {
-            Body::Publish(_) => panic!("a Publish entry is written by PublishWriter, which has the payloads"),
+            Body::Publish(_) | Body::Moved(_) => panic!("an entry with messages is written by ItemWriter, which has the payloads"),
             Body::Epoch { epoch } => put_varint(out, *epoch),
             Body::Settle(settle) => {
                 put_varint(out, u64::from(settle.queue.0));
@@ -395,6 +636,20 @@ impl Entry {
                 put_varint(out, u64::from(queue.0));
                 put_varint(out, u64::from(*version));
             }
+            Body::Removed { queue, seqs } => {
+                put_varint(out, u64::from(queue.0));
+                put_seqs(out, seqs);
+            }
+            Body::Purged { queue, to, delayed_to } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, *to);
+                put_varint(out, *delayed_to);
+            }
+            Body::Sought { queue, group, to: seq } | Body::SettledThrough { queue, group, through: seq } => {
+                put_varint(out, u64::from(queue.0));
+                put_varint(out, u64::from(group.0));
+                put_varint(out, *seq);
+            }
         }
     }
 
@@ -420,6 +675,11 @@ impl Entry {
             11 => Body::SchemaFile { hash: from.array()?, bytes: from.bytes()?.to_vec() },
             12 => Body::SchemaVersion { queue: queue(from)?, record: SchemaRecord::decode(from)? },
             13 => Body::SchemaActive { queue: queue(from)?, version: from.u32("version")? },
+            MOVED_KIND => Body::Moved(Moved::decode(from)?),
+            15 => Body::Removed { queue: queue(from)?, seqs: seqs(from)? },
+            16 => Body::Purged { queue: queue(from)?, to: from.varint()?, delayed_to: from.varint()? },
+            17 => Body::Sought { queue: queue(from)?, group: group(from)?, to: from.varint()? },
+            18 => Body::SettledThrough { queue: queue(from)?, group: group(from)?, through: from.varint()? },
             _ => return Err(DecodeError::Newer { what: "entry type", number: u64::from(kind) }),
         };
         from.finish()?;
@@ -456,24 +716,40 @@ fn ended(from: &mut Decoder<'_>) -> Result<Vec<Ended>, DecodeError> {
 
 impl Publish {
     fn decode(from: &mut Decoder<'_>) -> Result<Publish, DecodeError> {
-        let queue = queue(from)?;
-        let mut items = Vec::new();
-        while !from.is_empty() {
-            let flags = from.byte()?;
-            if flags > ITEM_HAS_KEY | ITEM_HAS_DEDUP {
-                return Err(DecodeError::Newer { what: "message flag", number: u64::from(flags) });
-            }
-            let size = from.u32("size")?;
-            let key = if flags & ITEM_HAS_KEY != 0 { u64::from_le_bytes(from.array()?) } else { 0 };
-            let dedup =
-                if flags & ITEM_HAS_DEDUP != 0 { Some(Box::new((from.text()?.to_owned(), MessageId(from.array()?)))) } else { None };
-            let length = u32::from_le_bytes(from.array()?);
-            let start = u32::try_from(from.at()).map_err(|_| DecodeError::Truncated)?;
-            from.take(length as usize)?;
-            items.push(Item { size, key, stored: start..start + length, dedup });
-        }
-        Ok(Publish { queue, items })
+        Ok(Publish { queue: queue(from)?, items: items(from)? })
     }
+}
+
+impl Moved {
+    fn decode(from: &mut Decoder<'_>) -> Result<Moved, DecodeError> {
+        let moved = Moved { origin: Origin::decode(from)?, items: items(from)? };
+        if moved.items.len() != moved.origin.count() {
+            return Err(DecodeError::Invalid { field: "moved messages", value: moved.items.len() as u64 });
+        }
+        Ok(moved)
+    }
+}
+
+/// The items up to the end of the entry.
+fn items(from: &mut Decoder<'_>) -> Result<Vec<Item>, DecodeError> {
+    let mut items = Vec::new();
+    while !from.is_empty() {
+        let flags = from.byte()?;
+        if flags & !ITEM_FLAGS != 0 {
+            return Err(DecodeError::Newer { what: "message flag", number: u64::from(flags) });
+        }
+        let has = |flag: u8| flags & flag != 0;
+        let size = from.u32("size")?;
+        let key = if has(ITEM_HAS_KEY) { u64::from_le_bytes(from.array()?) } else { 0 };
+        let due = if has(ITEM_HAS_DUE) { from.varint()? } else { 0 };
+        let expires_at = if has(ITEM_HAS_EXPIRY) { from.varint()? } else { 0 };
+        let dedup = if has(ITEM_HAS_DEDUP) { Some(Box::new((from.text()?.to_owned(), MessageId(from.array()?)))) } else { None };
+        let length = u32::from_le_bytes(from.array()?);
+        let start = u32::try_from(from.at()).map_err(|_| DecodeError::Truncated)?;
+        from.take(length as usize)?;
+        items.push(Item { size, key, due, expires_at, stored: start..start + length, dedup });
+    }
+    Ok(items)
 }
 
 #[cfg(test)]
@@ -498,6 +774,10 @@ mod tests {
             Body::GroupDeleted { queue: QueueId(1), group: GroupId(4) },
             Body::SchemaFile { hash: [7; 32], bytes: vec![1, 2, 3] },
             Body::SchemaActive { queue: QueueId(1), version: 2 },
+            Body::Removed { queue: QueueId(1), seqs: vec![4, 9] },
+            Body::Purged { queue: QueueId(1), to: 7, delayed_to: 3 },
+            Body::Sought { queue: QueueId(1), group: GroupId(4), to: 5 },
+            Body::SettledThrough { queue: QueueId(1), group: GroupId(4), through: 5 },
         ];
         for body in bodies {
             let entry = Entry { now: 1_700_000_000_000, body };
@@ -513,23 +793,41 @@ mod tests {
     }
 
     #[test]
-    fn publish_is_read_as_it_was_written() {
-        let mut bytes = vec![0xee; 3];
-        let start = bytes.len();
-        let mut writer = PublishWriter::begin(&mut bytes, 99, QueueId(7), 2);
-        writer.item(&mut bytes, 3, 0, None, |out| out.extend_from_slice(b"abc"));
-        writer.item(&mut bytes, 0, 42, Some(("once".to_owned(), MessageId([1; 16]))), |_| ());
-        let written = writer.finish();
-        let payload = &bytes[start..];
-        let entry = Entry::decode(PUBLISH_KIND, payload).unwrap();
-        assert_eq!(entry, Entry { now: 99, body: Body::Publish(written.clone()) });
-        let stored = &written.items[0].stored;
-        assert_eq!(&payload[stored.start as usize..stored.end as usize], b"abc");
+    fn messages_are_read_as_they_were_written() {
+        let origins = [
+            None,
+            Some(Origin::Due { queue: QueueId(7), keys: vec![DelayedKey { due: 5, number: 0 }, DelayedKey { due: 4, number: 9 }] }),
+            Some(Origin::Failed { queue: QueueId(7), group: Some(GroupId(0)), seqs: vec![8, 3] }),
+            Some(Origin::Failed { queue: QueueId(7), group: None, seqs: vec![8, 3] }),
+            Some(Origin::Invalid { queue: QueueId(7), count: 2 }),
+            Some(Origin::Redriven { from: QueueId(8), seqs: vec![1, 2], to: QueueId(7), only: Some(GroupId(3)) }),
+        ];
+        for origin in origins {
+            let mut bytes = vec![0xee; 3];
+            let start = bytes.len();
+            let mut writer = match &origin {
+                None => ItemWriter::begin_publish(&mut bytes, 99, QueueId(7), 2),
+                Some(origin) => ItemWriter::begin_moved(&mut bytes, 99, origin),
+            };
+            writer.item(&mut bytes, ItemHead { size: 3, ..ItemHead::default() }, |out| out.extend_from_slice(b"abc"));
+            let dedup = Some(("once".to_owned(), MessageId([1; 16])));
+            writer.item(&mut bytes, ItemHead { size: 0, key: 42, due: 1_000, expires_at: 2_000, dedup }, |_| ());
+            assert_eq!(writer.positioned(), 1);
+            let items = writer.finish();
+            let stored = items[0].stored.clone();
+            let (kind, body) = match origin {
+                None => (PUBLISH_KIND, Body::Publish(Publish { queue: QueueId(7), items })),
+                Some(origin) => (MOVED_KIND, Body::Moved(Moved { origin, items })),
+            };
+            let payload = &bytes[start..];
+            assert_eq!(Entry::decode(kind, payload).unwrap(), Entry { now: 99, body });
+            assert_eq!(&payload[stored.start as usize..stored.end as usize], b"abc");
+        }
     }
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_decode_or_err(kind in 0u8..16, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+        fn any_bytes_decode_or_err(kind in 0u8..24, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
             let _ = Entry::decode(kind, &bytes);
         }
     }

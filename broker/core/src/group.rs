@@ -15,6 +15,8 @@ pub struct Attempt {
     pub ended: u32,
     /// Earliest next delivery.
     pub not_before: Millis,
+    /// When the first of them ended.
+    pub first_at: Millis,
     /// One of them ended by expiry or disconnect: the message may be what kills its consumers.
     pub suspect: bool,
 }
@@ -76,6 +78,12 @@ impl Group {
         self.settled.count()
     }
 
+    /// Messages below `next_seq` that it has not settled.
+    #[must_use]
+    pub(crate) fn lag(&self, next_seq: Seq) -> u64 {
+        next_seq - self.floor - self.settled.count()
+    }
+
     /// Messages with ended deliveries, in order.
     #[must_use]
     pub fn attempts(&self) -> &BTreeMap<Seq, Attempt> {
@@ -110,6 +118,13 @@ impl Group {
         self.absorb();
     }
 
+    /// Begins anew at `to`; nothing from there on is settled, nothing is remembered of what was attempted.
+    pub(crate) fn restart(&mut self, to: Seq) {
+        self.floor = to;
+        self.settled = IntervalSet::default();
+        self.attempts.clear();
+    }
+
     fn absorb(&mut self) {
         if !self.settled.is_empty()
             && let Some(end) = self.settled.take_starting_at(self.floor)
@@ -134,6 +149,7 @@ impl Group {
             put_varint(out, *seq);
             put_varint(out, u64::from(attempt.ended));
             put_varint(out, attempt.not_before);
+            put_varint(out, attempt.first_at);
             out.push(u8::from(attempt.suspect));
         }
     }
@@ -149,7 +165,8 @@ impl Group {
         }
         for _ in 0..from.count("attempts")? {
             let seq = from.varint()?;
-            let attempt = Attempt { ended: from.u32("attempts")?, not_before: from.varint()?, suspect: from.byte()? != 0 };
+            let attempt =
+                Attempt { ended: from.u32("attempts")?, not_before: from.varint()?, first_at: from.varint()?, suspect: from.byte()? != 0 };
             group.attempts.insert(seq, attempt);
         }
         Ok(group)
@@ -184,7 +201,7 @@ mod tests {
         assert_eq!(group.ack_floor(), 21);
         let mut bytes = Vec::new();
         group.settle(30);
-        group.attempts.insert(25, Attempt { ended: 2, not_before: 9, suspect: true });
+        group.attempts.insert(25, Attempt { ended: 2, not_before: 9, first_at: 4, suspect: true });
         group.encode(&mut bytes);
         assert_eq!(Group::decode(GroupId(1), &mut Decoder::new(&bytes)).unwrap(), group);
     }

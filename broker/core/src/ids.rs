@@ -25,8 +25,24 @@ pub struct SessionId(pub u64);
 pub struct SubscriptionKey {
     /// The connection.
     pub session: SessionId,
-    /// The client's number.
-    pub number: u32,
+    /// The client's number, a u32; above that range the broker numbers pulls.
+    pub number: u64,
+}
+
+impl SubscriptionKey {
+    const PULLS: u64 = 1 << 32;
+
+    /// The connection's `nth` pull, which no number of a client's can name.
+    #[must_use]
+    pub fn pull(session: SessionId, nth: u64) -> SubscriptionKey {
+        SubscriptionKey { session, number: SubscriptionKey::PULLS + nth }
+    }
+
+    /// Whether it is a pull.
+    #[must_use]
+    pub fn is_pull(self) -> bool {
+        self.number >= SubscriptionKey::PULLS
+    }
 }
 
 /// A message id: a ULID when the broker makes it, the client's 16 bytes otherwise.

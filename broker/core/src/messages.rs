@@ -31,6 +31,10 @@ struct Chunk {
     base_time: Millis,
     /// Key hashes; empty when no message of the chunk has a key.
     keys: Vec<u64>,
+    /// When messages expire, 0: never; empty when none of the chunk does.
+    expiries: Vec<Millis>,
+    /// The earliest of them; stays when its message goes, so that it is only ever too early.
+    earliest_expiry: Option<Millis>,
 }
 
 /// What the columns say of one message.
@@ -40,11 +44,33 @@ pub struct Facts {
     pub size: u32,
     /// Hash of the ordering key; 0: none.
     pub key: u64,
-    /// Admission time.
+    /// Admission time; for what was delayed, when it fell due.
     pub at: Millis,
+    /// When it expires; 0: never.
+    pub expires_at: Millis,
+}
+
+impl Facts {
+    /// Whether its time to live has passed.
+    #[must_use]
+    pub fn is_expired(&self, now: Millis) -> bool {
+        self.expires_at != 0 && self.expires_at <= now
+    }
 }
 
 impl Chunk {
+    /// Position and expiry of each stored message that has one.
+    fn live_expiries(&self) -> impl Iterator<Item = (u64, Millis)> {
+        let stored = self.expiries.iter().zip(&self.sizes).zip(0..).filter(|((expiry, size), _)| **expiry != 0 && **size != ABSENT);
+        stored.map(|((expiry, _), at)| (at, *expiry))
+    }
+
+    fn note_expiry(&mut self, expiry: Millis) {
+        if expiry != 0 {
+            self.earliest_expiry = Some(self.earliest_expiry.map_or(expiry, |earliest| earliest.min(expiry)));
+        }
+    }
+
     /// Admission time of the newest message that it ever held.
     fn last_time(&self) -> Millis {
         self.base_time + u64::from(self.times.last().copied().unwrap_or(0))
@@ -78,7 +104,12 @@ impl Messages {
         let (number, at) = split(seq);
         let chunk = self.chunk(number)?;
         let size = *chunk.sizes.get(at).filter(|size| **size != ABSENT)?;
-        Some(Facts { size, key: chunk.keys.get(at).copied().unwrap_or(0), at: chunk.base_time + u64::from(chunk.times[at]) })
+        Some(Facts {
+            size,
+            key: chunk.keys.get(at).copied().unwrap_or(0),
+            at: chunk.base_time + u64::from(chunk.times[at]),
+            expires_at: chunk.expiries.get(at).copied().unwrap_or(0),
+        })
     }
 
     /// The first stored sequence at or above `seq`.
@@ -108,6 +139,26 @@ impl Messages {
         Some(seq)
     }
 
+    /// The stored messages that expire after `after` and at `now` at the latest, in order.
+    pub fn expired(&self, after: Millis, now: Millis) -> impl Iterator<Item = Seq> {
+        let may_hold = move |chunk: &Chunk| chunk.earliest_expiry.is_some_and(|earliest| earliest <= now);
+        let numbered = self.chunks.iter().zip(self.first_chunk..).filter(move |(chunk, _)| may_hold(chunk));
+        numbered.flat_map(move |(chunk, number)| {
+            let expiries = chunk.live_expiries().filter(move |(_, expiry)| *expiry > after && *expiry <= now);
+            expiries.map(move |(at, _)| number * CHUNK + at)
+        })
+    }
+
+    /// The earliest expiry after a time; may name one whose message is gone.
+    #[must_use]
+    pub fn next_expiry(&self, after: Millis) -> Option<Millis> {
+        let chunks = self.chunks.iter().filter_map(|chunk| match chunk.earliest_expiry? {
+            earliest if earliest > after => Some(earliest),
+            _ => chunk.live_expiries().map(|(_, expiry)| expiry).filter(|expiry| *expiry > after).min(),
+        });
+        chunks.min()
+    }
+
     pub(crate) fn push(&mut self, seq: Seq, facts: Facts) {
         debug_assert!(facts.size != ABSENT, "a size is far below 4 GiB");
         let (number, at) = split(seq);
@@ -131,6 +182,11 @@ impl Messages {
         if facts.key != 0 || !chunk.keys.is_empty() {
             chunk.keys.resize(at, 0);
             chunk.keys.push(facts.key);
+        }
+        if facts.expires_at != 0 || !chunk.expiries.is_empty() {
+            chunk.expiries.resize(at, 0);
+            chunk.expiries.push(facts.expires_at);
+            chunk.note_expiry(facts.expires_at);
         }
         chunk.live += 1;
         self.count += 1;
@@ -180,6 +236,10 @@ impl Messages {
         for key in &chunk.keys {
             out.extend_from_slice(&key.to_le_bytes());
         }
+        put_varint(out, chunk.expiries.len() as u64);
+        for expiry in &chunk.expiries {
+            put_varint(out, *expiry);
+        }
     }
 
     /// Adds a chunk that was encoded; chunks come in ascending order.
@@ -209,6 +269,11 @@ impl Messages {
         for _ in 0..from.count("chunk keys")? {
             chunk.keys.push(u64::from_le_bytes(from.array()?));
         }
+        for _ in 0..from.count("chunk expiries")? {
+            let expiry = from.varint()?;
+            chunk.expiries.push(expiry);
+            chunk.note_expiry(expiry);
+        }
         if self.chunks.is_empty() {
             self.first_chunk = number;
         }
@@ -236,7 +301,9 @@ mod tests {
         let mut messages = Messages::default();
         for seq in range {
             let size = u32::try_from(seq % 7).unwrap();
-            messages.push(seq, Facts { size, key: if seq % 5 == 0 { seq + 1 } else { 0 }, at: 1_000 + seq / 10 });
+            let key = if seq % 5 == 0 { seq + 1 } else { 0 };
+            let expires_at = if seq % 3 == 0 { 9_000 + seq } else { 0 };
+            messages.push(seq, Facts { size, key, at: 1_000 + seq / 10, expires_at });
         }
         messages
     }
@@ -268,6 +335,19 @@ mod tests {
         for seq in 0..5_100 {
             assert_eq!(copy.get(seq), messages.get(seq), "{seq}");
         }
+    }
+
+    #[test]
+    fn expiries_are_found_in_order_and_once() {
+        let mut messages = filled(0..3_000);
+        assert_eq!(messages.expired(0, 9_010).collect::<Vec<_>>(), [0, 3, 6, 9]);
+        assert_eq!(messages.expired(9_003, 9_010).collect::<Vec<_>>(), [6, 9]);
+        assert_eq!(messages.next_expiry(0), Some(9_000));
+        assert_eq!(messages.next_expiry(9_003), Some(9_006));
+        messages.remove(6);
+        assert_eq!(messages.expired(9_003, 9_010).collect::<Vec<_>>(), [9]);
+        assert_eq!(messages.next_expiry(9_003), Some(9_009));
+        assert_eq!(messages.next_expiry(12_000), None);
     }
 
     #[test]

@@ -261,6 +261,13 @@ impl Default for QueueOptions {
 const VERSION: u8 = 1;
 
 impl QueueOptions {
+    /// What a dead letter queue has: nothing in it expires, nothing becomes a dead letter again, and it refuses nothing. The limits only
+    /// say when a metric speaks up.
+    #[must_use]
+    pub fn for_dead_letters() -> QueueOptions {
+        QueueOptions { on_failure: OnFailure::RetryForever, ..QueueOptions::default() }
+    }
+
     /// The delay before the delivery that follows `attempts` ended ones: doubling, capped, with up to a quarter less as jitter, which is
     /// a hash so that every replica agrees.
     #[must_use]

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::delayed::Delayed;
 use crate::group::Group;
 use crate::ids::{GroupId, MessageId, Millis, QueueId, Seq};
 use crate::messages::Messages;
-use crate::options::QueueOptions;
+use crate::options::{OnFailure, QueueOptions};
 use crate::schema::Schemas;
 
 const VERSION: u8 = 1;
+
+/// What the name of a queue's dead letter queue ends in.
+const DLQ_SUFFIX: &str = ".dlq";
 
 /// The idempotency keys that a queue remembers.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +32,8 @@ pub(crate) struct Dedup {
 pub(crate) struct Remembered {
     /// Its id.
     pub id: MessageId,
-    /// Its position.
-    pub seq: Seq,
+    /// Its position; a message that was delayed had none when its key was recorded.
+    pub seq: Option<Seq>,
     /// From when on the key is new again.
     pub until: Millis,
 }
@@ -90,6 +94,9 @@ pub struct Queue {
     pub created_at: Millis,
     pub(crate) next_seq: Seq,
     pub(crate) messages: Messages,
+    /// The number that the next delayed message gets.
+    pub(crate) next_delayed: u64,
+    pub(crate) delayed: Delayed,
     pub(crate) groups: BTreeMap<GroupId, Group>,
     pub(crate) group_names: BTreeMap<String, GroupId>,
     pub(crate) dedup: Dedup,
@@ -105,6 +112,8 @@ impl Queue {
             created_at,
             next_seq: 0,
             messages: Messages::default(),
+            next_delayed: 0,
+            delayed: Delayed::default(),
             groups: BTreeMap::new(),
             group_names: BTreeMap::new(),
             dedup: Dedup::default(),
@@ -122,6 +131,36 @@ impl Queue {
     #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// The delayed messages.
+    #[must_use]
+    pub fn delayed(&self) -> &Delayed {
+        &self.delayed
+    }
+
+    /// The number that the next delayed message gets.
+    #[must_use]
+    pub fn next_delayed(&self) -> u64 {
+        self.next_delayed
+    }
+
+    /// Whether it holds another queue's dead letters.
+    #[must_use]
+    pub fn is_dlq(&self) -> bool {
+        self.name.ends_with(DLQ_SUFFIX)
+    }
+
+    /// The name of the queue that holds its dead letters.
+    #[must_use]
+    pub fn dlq_name(&self) -> String {
+        format!("{}{DLQ_SUFFIX}", self.name)
+    }
+
+    /// What happens to a message that has used up its deliveries. Dead letters never become dead letters again.
+    #[must_use]
+    pub fn on_failure(&self) -> OnFailure {
+        if self.is_dlq() { OnFailure::RetryForever } else { self.options.on_failure }
     }
 
     /// The groups by number.
@@ -142,10 +181,10 @@ impl Queue {
         &self.schemas
     }
 
-    /// The position of the message that an idempotency key stands for, while the key is remembered.
+    /// The position of the message that an idempotency key stands for, while the key is remembered; none when the message was delayed.
     #[must_use]
     pub fn remembered(&self, key: &str) -> Option<Seq> {
-        self.dedup.get(key, 0).map(|remembered| remembered.seq)
+        self.dedup.get(key, 0).and_then(|remembered| remembered.seq)
     }
 
     /// The position of the first message in the queue; `next_seq` when it is empty.
@@ -157,7 +196,7 @@ impl Queue {
     /// Messages that a group has not settled; all of them are stored.
     #[must_use]
     pub fn lag(&self, group: &Group) -> u64 {
-        self.next_seq - group.floor - group.settled_above_floor()
+        group.lag(self.next_seq)
     }
 
     /// The name of the group that keeps the oldest message, if one does.
@@ -172,6 +211,7 @@ impl Queue {
         put_bytes(out, self.name.as_bytes());
         put_varint(out, self.created_at);
         put_varint(out, self.next_seq);
+        put_varint(out, self.next_delayed);
         put_varint(out, u64::from(self.schemas.active));
         self.options.encode(out);
     }
@@ -181,10 +221,12 @@ impl Queue {
         let name = from.text()?.into();
         let created_at = from.varint()?;
         let next_seq = from.varint()?;
+        let next_delayed = from.varint()?;
         let active = from.u32("active version")?;
         let options = QueueOptions::decode(from)?;
         let mut queue = Queue::new(id, name, options, created_at);
         queue.next_seq = next_seq;
+        queue.next_delayed = next_delayed;
         queue.schemas.active = active;
         Ok(queue)
     }

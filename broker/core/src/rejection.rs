@@ -43,7 +43,7 @@ pub enum Rejection {
     #[error("subscription {number} is already open on this connection; choose another number")]
     SubscriptionExists {
         /// The client's number.
-        number: u32,
+        number: u64,
     },
 }
 

@@ -9,12 +9,14 @@
 //! | `Q` queue `2` group | group: floor, settled intervals, attempts |
 //! | `Q` queue `3` chunk | sizes, times and key hashes of 1,024 sequences |
 //! | `Q` queue `4` key | an idempotency key |
+//! | `Q` queue `5` due number | a delayed message |
 //!
 //! Numbers in keys are big-endian, so that a queue's rows are neighbours and load in this order.
 
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Decoder, put_varint};
+use crate::delayed::DelayedKey;
 use crate::group::Group;
 use crate::ids::{GroupId, MessageId, QueueId};
 use crate::queue::{Queue, Remembered};
@@ -121,9 +123,22 @@ pub(crate) fn dedup(queue: &Queue, text: &Arc<str>) -> RowChange {
         Some(remembered) => put(key, |out| {
             out.push(VERSION);
             out.extend_from_slice(&remembered.id.0);
-            put_varint(out, remembered.seq);
+            put_varint(out, remembered.seq.map_or(0, |seq| seq + 1));
             put_varint(out, remembered.until);
             out.extend_from_slice(text.as_bytes());
+        }),
+        None => RowChange::Delete { key },
+    }
+}
+
+pub(crate) fn delayed(queue: &Queue, at: DelayedKey) -> RowChange {
+    let mut rest = at.due.to_be_bytes().to_vec();
+    rest.extend_from_slice(&at.number.to_be_bytes());
+    let key = keyed(queue.id, 5, &rest);
+    match queue.delayed.get(at) {
+        Some(_) => put(key, |out| {
+            out.push(VERSION);
+            queue.delayed.encode(at, out);
         }),
         None => RowChange::Delete { key },
     }
@@ -180,7 +195,8 @@ impl State {
     ///
     /// # Panics
     /// When the rows contradict each other: going on would lose messages.
-    pub fn loaded(&self) {
+    pub fn loaded(&mut self) {
+        self.dues = self.queues().filter_map(|queue| queue.delayed.first().map(|first| (first.due, queue.id))).collect();
         self.check_invariants();
     }
 }
@@ -196,9 +212,14 @@ fn load_part(queue: &mut Queue, part: u8, at: &mut Decoder<'_>, from: &mut Decod
         3 => queue.messages.decode_chunk(u64::from_be_bytes(at.array()?), from)?,
         4 => {
             from.version("idempotency row version", VERSION)?;
-            let remembered = Remembered { id: MessageId(from.array()?), seq: from.varint()?, until: from.varint()? };
+            let remembered = Remembered { id: MessageId(from.array()?), seq: from.varint()?.checked_sub(1), until: from.varint()? };
             let rest = from.rest();
             queue.dedup.record(std::str::from_utf8(rest).map_err(|_| DecodeError::Utf8)?, remembered);
+        }
+        5 => {
+            from.version("delayed message version", VERSION)?;
+            let key = DelayedKey { due: u64::from_be_bytes(at.array()?), number: u64::from_be_bytes(at.array()?) };
+            queue.delayed.decode(key, from)?;
         }
         other => return Err(DecodeError::Newer { what: "queue row", number: u64::from(other) }),
     }

@@ -1,6 +1,9 @@
 //! The durable machine: queues, groups, contracts. It changes only by [`State::apply`].
 //!
 //! It knows nothing of leases, connections or files. What changed since the last checkpoint is taken with [`State::take_changes`].
+//! Messages that change their place (due, dead-lettered, redriven, purged) and groups that do are in `state/moves.rs`.
+
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,7 +11,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::entry::{Applied, AttemptEnded, Body, Cause, Entry, Publish, Settle};
+use crate::delayed::{DelayedKey, DelayedMessage};
+use crate::entry::{Applied, AttemptEnded, Body, Cause, Entry, Item, Publish, Settle};
 use crate::group::{Attempt, Group};
 use crate::ids::{GroupId, Millis, QueueId, Seq};
 use crate::interval::IntervalSet;
@@ -30,6 +34,8 @@ pub struct State {
     pub(crate) queues: FxHashMap<QueueId, Queue>,
     pub(crate) names: BTreeMap<Arc<str>, QueueId>,
     pub(crate) files: BTreeMap<[u8; 32], SchemaFile>,
+    /// When each queue's first delayed message falls due; follows from the queues.
+    pub(crate) dues: BTreeSet<(Millis, QueueId)>,
     dirty: Dirty,
 }
 
@@ -42,8 +48,18 @@ struct Dirty {
     dedup: Vec<(QueueId, Arc<str>)>,
     schemas: BTreeSet<(QueueId, u32)>,
     files: BTreeSet<[u8; 32]>,
-    removed: BTreeMap<QueueId, IntervalSet>,
+    delayed: BTreeSet<(QueueId, DelayedKey)>,
+    removed: BTreeMap<(QueueId, Space), IntervalSet>,
     dropped: Vec<QueueId>,
+}
+
+/// Which of a queue's two numberings a payload is found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// By sequence.
+    Live,
+    /// By [`DelayedKey::number`].
+    Delayed,
 }
 
 /// What changed since the last call: the rows to write and the messages that are gone.
@@ -51,8 +67,8 @@ struct Dirty {
 pub struct Changes {
     /// Rows of the store.
     pub rows: Vec<RowChange>,
-    /// Messages that were removed, by queue.
-    pub removed: Vec<(QueueId, Range<Seq>)>,
+    /// Messages that were removed, by queue and numbering.
+    pub removed: Vec<(QueueId, Space, Range<u64>)>,
     /// Queues that are gone, with all that they held.
     pub dropped: Vec<QueueId>,
 }
@@ -93,6 +109,17 @@ impl State {
         self.names.values().map(|id| &self.queues[id])
     }
 
+    /// When the next delayed message falls due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Millis> {
+        self.dues.first().map(|(at, _)| *at)
+    }
+
+    /// The queues in which something is due at `now`.
+    pub fn due_queues(&self, now: Millis) -> impl Iterator<Item = &Queue> {
+        self.dues.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| &self.queues[id])
+    }
+
     /// A descriptor file by content.
     #[must_use]
     pub fn schema_file(&self, hash: &[u8; 32]) -> Option<&SchemaFile> {
@@ -125,7 +152,7 @@ impl State {
             }
             Body::Publish(publish) => self.publish(now, publish),
             Body::Settle(settle) => self.settle(settle),
-            Body::AttemptEnded(attempt) => self.attempt_ended(attempt),
+            Body::AttemptEnded(attempt) => self.attempt_ended(now, attempt),
             Body::Floor { queue, to } => self.floor(queue, to),
             Body::QueueCreated { queue, name, options } => self.queue_created(now, queue, &name, options),
             Body::QueueUpdated { queue, options } => self.queue_updated(queue, options),
@@ -139,6 +166,11 @@ impl State {
             }
             Body::SchemaVersion { queue, record } => self.schema_version(queue, record),
             Body::SchemaActive { queue, version } => self.schema_active(queue, version),
+            Body::Moved(moved) => self.moved(now, moved),
+            Body::Removed { queue, seqs } => self.removed(queue, seqs),
+            Body::Purged { queue, to, delayed_to } => self.purged(queue, to, delayed_to),
+            Body::Sought { queue, group, to } => self.sought(queue, group, to),
+            Body::SettledThrough { queue, group, through } => self.settled_through(queue, group, through),
         }
     }
 
@@ -146,11 +178,17 @@ impl State {
         let id = publish.queue;
         self.admitted += publish.items.len() as u64;
         let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
-        let first = queue.next_seq;
+        let (first, first_delayed) = (queue.next_seq, queue.next_delayed);
+        let due_before = queue.delayed.first();
+        let mut expiry = None;
         for item in &publish.items {
-            let seq = queue.next_seq;
-            queue.messages.push(seq, Facts { size: item.size, key: item.key, at: now });
-            queue.next_seq += 1;
+            let seq = if item.due == 0 {
+                expiry = earlier(expiry, item.expires_at);
+                Some(queue.push(now, item))
+            } else {
+                self.dirty.delayed.insert((id, queue.delay(item)));
+                None
+            };
             if let Some(dedup) = &item.dedup {
                 let until = now.saturating_add(queue.options.dedup_window_ms);
                 queue.dedup.record(&dedup.0, Remembered { id: dedup.1, seq, until });
@@ -160,14 +198,12 @@ impl State {
         if !queue.dedup.is_empty() {
             self.dirty.dedup.extend(queue.dedup.forget(now).into_iter().map(|key| (id, key)));
         }
-        self.dirty.queues.insert(id);
-        if queue.next_seq > first {
-            for chunk in first / CHUNK..=(queue.next_seq - 1) / CHUNK {
-                self.dirty.chunks.insert((id, chunk));
-            }
+        self.dirty.added(id, first..queue.next_seq);
+        let count = u32::try_from(queue.next_seq - first).expect("an entry is bounded");
+        if queue.next_delayed > first_delayed {
+            self.reschedule_due(id, due_before);
         }
-        let count = u32::try_from(publish.items.len()).expect("an entry is bounded");
-        Applied::Published { queue: id, first, count }
+        Applied::Published { queue: id, first, count, first_delayed, expiry }
     }
 
     fn settle(&mut self, settle: Settle) -> Applied {
@@ -203,15 +239,17 @@ impl State {
         removal.flush(&mut self.dirty);
     }
 
-    fn attempt_ended(&mut self, attempt: AttemptEnded) -> Applied {
+    fn attempt_ended(&mut self, now: Millis, attempt: AttemptEnded) -> Applied {
         let Some(queue) = self.queues.get_mut(&attempt.queue) else { return Applied::Nothing };
         let Some(group) = queue.groups.get_mut(&attempt.group) else { return Applied::Nothing };
         for ended in &attempt.ended {
             if group.is_settled(ended.seq) {
                 continue;
             }
-            let suspect = ended.cause != Cause::Nack || group.attempts.get(&ended.seq).is_some_and(|before| before.suspect);
-            group.attempts.insert(ended.seq, Attempt { ended: ended.attempts, not_before: ended.not_before, suspect });
+            let before = group.attempts.get(&ended.seq);
+            let suspect = ended.cause != Cause::Nack || before.is_some_and(|before| before.suspect);
+            let first_at = before.map_or(now, |before| before.first_at);
+            group.attempts.insert(ended.seq, Attempt { ended: ended.attempts, not_before: ended.not_before, first_at, suspect });
         }
         self.dirty.groups.insert((attempt.queue, attempt.group));
         Applied::AttemptEnded(attempt)
@@ -220,8 +258,14 @@ impl State {
     fn floor(&mut self, id: QueueId, to: Seq) -> Applied {
         let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
         let to = to.min(queue.next_seq);
+        let mut skipped = Vec::new();
+        let (next_seq, is_stream) = (queue.next_seq, queue.options.mode == Mode::Stream);
         for group in queue.groups.values_mut() {
+            let before = group.lag(next_seq);
             group.raise_floor(to);
+            if is_stream && group.lag(next_seq) < before {
+                skipped.push((group.id, before - group.lag(next_seq)));
+            }
             self.dirty.groups.insert((id, group.id));
         }
         let before = queue.messages.count();
@@ -233,7 +277,7 @@ impl State {
             next = queue.messages.next_at(seq + 1);
         }
         removal.flush(&mut self.dirty);
-        Applied::Floored { queue: id, to, messages: before - queue.messages.count() }
+        Applied::Floored { queue: id, to, delayed_to: 0, messages: before - queue.messages.count(), skipped }
     }
 
     fn queue_created(&mut self, now: Millis, id: QueueId, name: &str, options: QueueOptions) -> Applied {
@@ -265,8 +309,12 @@ impl State {
         dirty.chunks.retain(|(queue, _)| *queue != id);
         dirty.schemas.retain(|(queue, _)| *queue != id);
         dirty.dedup.retain(|(queue, _)| *queue != id);
-        dirty.removed.remove(&id);
+        dirty.delayed.retain(|(queue, _)| *queue != id);
+        dirty.removed.retain(|(queue, _), _| *queue != id);
         dirty.dropped.push(id);
+        if let Some(first) = queue.delayed.first() {
+            self.dues.remove(&(first.due, id));
+        }
         let orphaned: Vec<_> = queue.schemas.versions.iter().flat_map(|record| record.files.iter().copied()).collect();
         for hash in orphaned {
             if !self.queues_use_file(&hash) && self.files.remove(&hash).is_some() {
@@ -288,17 +336,8 @@ impl State {
         let group = GroupId(group.0.max(self.next_group));
         self.next_group = group.0 + 1;
         queue.group_names.insert(name.clone(), group);
-        let mut new = Group::new(group, name, floor.min(queue.next_seq));
-        // What others settled is gone; for this group it counts as settled, so that whatever it has not settled is stored.
-        new.raise_floor(queue.messages.next_at(new.floor).unwrap_or(queue.next_seq));
-        let mut gap = new.floor;
-        while let Some(stored) = queue.messages.next_at(gap) {
-            new.settled.insert(gap..stored);
-            gap = stored + 1;
-        }
-        if gap < queue.next_seq {
-            new.settled.insert(gap..queue.next_seq);
-        }
+        let mut new = Group::new(group, name, 0);
+        queue.begin_group(&mut new, floor);
         queue.groups.insert(group, new);
         self.dirty.groups.insert((id, group));
         Applied::Group(id, group)
@@ -359,7 +398,11 @@ impl State {
         for hash in dirty.files {
             rows.push(row::file(hash, self.files.get(&hash)));
         }
-        let removed = dirty.removed.into_iter().flat_map(|(id, set)| set.iter().map(|range| (id, range)).collect::<Vec<_>>()).collect();
+        for (id, key) in dirty.delayed {
+            rows.push(row::delayed(&self.queues[&id], key));
+        }
+        let ranges = |((id, space), set): ((QueueId, Space), IntervalSet)| set.iter().map(|range| (id, space, range)).collect::<Vec<_>>();
+        let removed = dirty.removed.into_iter().flat_map(ranges).collect();
         Changes { rows, removed, dropped: dirty.dropped }
     }
 
@@ -371,6 +414,70 @@ impl State {
         assert_eq!(self.names.len(), self.queues.len(), "queues and their names differ");
         for queue in self.queues() {
             queue.check_invariants();
+        }
+        let first_dues = self.queues().filter_map(|queue| queue.delayed.first().map(|first| (first.due, queue.id)));
+        assert_eq!(self.dues, first_dues.collect(), "the queues' first delayed messages are listed");
+    }
+
+    /// The first delayed message of a queue may be another one than `before`.
+    fn reschedule_due(&mut self, id: QueueId, before: Option<DelayedKey>) {
+        let after = self.queues.get(&id).and_then(|queue| queue.delayed.first());
+        if before.map(|first| first.due) == after.map(|first| first.due) {
+            return;
+        }
+        if let Some(before) = before {
+            self.dues.remove(&(before.due, id));
+        }
+        if let Some(after) = after {
+            self.dues.insert((after.due, id));
+        }
+    }
+}
+
+/// The earlier of two expiries, the second of which may be 0: never.
+fn earlier(expiry: Option<Millis>, other: Millis) -> Option<Millis> {
+    if other == 0 { expiry } else { Some(expiry.map_or(other, |expiry| expiry.min(other))) }
+}
+
+impl Queue {
+    /// Stores a message under the next sequence.
+    fn push(&mut self, now: Millis, item: &Item) -> Seq {
+        let seq = self.next_seq;
+        self.messages.push(seq, Facts { size: item.size, key: item.key, at: now, expires_at: item.expires_at });
+        self.next_seq += 1;
+        seq
+    }
+
+    /// Stores a message until it falls due.
+    fn delay(&mut self, item: &Item) -> DelayedKey {
+        let key = DelayedKey { due: item.due, number: self.next_delayed };
+        self.delayed.insert(key, DelayedMessage { size: item.size, key: item.key, expires_at: item.expires_at });
+        self.next_delayed += 1;
+        key
+    }
+
+    /// Lets a group begin at `floor`. What others settled is gone; for this group it counts as settled, so that whatever it has not
+    /// settled is stored.
+    fn begin_group(&self, group: &mut Group, floor: Seq) {
+        group.restart(floor.min(self.next_seq));
+        group.raise_floor(self.messages.next_at(group.floor).unwrap_or(self.next_seq));
+        let mut gap = group.floor;
+        while let Some(stored) = self.messages.next_at(gap) {
+            group.settled.insert(gap..stored);
+            gap = stored + 1;
+        }
+        if gap < self.next_seq {
+            group.settled.insert(gap..self.next_seq);
+        }
+    }
+}
+
+impl Dirty {
+    /// Messages were added to a queue.
+    fn added(&mut self, id: QueueId, seqs: Range<Seq>) {
+        self.queues.insert(id);
+        if !seqs.is_empty() {
+            self.chunks.extend((seqs.start / CHUNK..=(seqs.end - 1) / CHUNK).map(|chunk| (id, chunk)));
         }
     }
 }
@@ -402,7 +509,7 @@ impl Removal {
         for chunk in self.run.start / CHUNK..=(self.run.end - 1) / CHUNK {
             dirty.chunks.insert((self.queue, chunk));
         }
-        dirty.removed.entry(self.queue).or_default().insert(self.run.clone());
+        dirty.removed.entry((self.queue, Space::Live)).or_default().insert(self.run.clone());
         self.run = 0..0;
     }
 }

@@ -30,15 +30,7 @@ impl<'a, H: Iterator<Item = (&'a str, &'a str)>> Content<'a, H> {
             field_varint(out, 8, u64::from(self.schema_version));
         }
         for (name, value) in self.headers {
-            let length = header_field_len(name) + header_field_len(value);
-            tag(out, 9, 2);
-            varint(out, length as u64);
-            if !name.is_empty() {
-                field_bytes(out, 1, name.as_bytes());
-            }
-            if !value.is_empty() {
-                field_bytes(out, 2, value.as_bytes());
-            }
+            header(out, name, value);
         }
         if !self.ordering_key.is_empty() {
             field_bytes(out, 10, self.ordering_key.as_bytes());
@@ -46,6 +38,19 @@ impl<'a, H: Iterator<Item = (&'a str, &'a str)>> Content<'a, H> {
         if !self.payload.is_empty() {
             field_bytes(out, 15, self.payload);
         }
+    }
+}
+
+/// Appends a header. Behind a whole stored form it is one more header of that message.
+pub fn header(out: &mut Vec<u8>, name: &str, value: &str) {
+    let length = header_field_len(name) + header_field_len(value);
+    tag(out, 9, 2);
+    varint(out, length as u64);
+    if !name.is_empty() {
+        field_bytes(out, 1, name.as_bytes());
+    }
+    if !value.is_empty() {
+        field_bytes(out, 2, value.as_bytes());
     }
 }
 

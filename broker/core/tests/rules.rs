@@ -6,23 +6,26 @@
 //! |---|---|
 //! | `publish a b/k c!i` | messages a, b with the ordering key k, c with the idempotency key i |
 //! | `lease 30s` | a consumer comes, on its own connection, and takes all it can get; `lease 30s x2`: two at most; `lease 30s h`: of group h |
+//! | `pull 30s x2` | the same, but what it takes is one answer; `pull 30s x2 detached`: and its leases outlive it |
+//! | `wait 30s x2`, `answer` | a pull for which nothing was there waits; the newest one is closed |
+//! | `read 3 x2`, `tail x2`, `credit x2` | a reader comes and begins at 3, or at the end, with credit for two; whoever is newest gets credit |
 //! | `ack a`, `nack a`, `nack a 5s`, `release a`, `extend a 9s` | for the newest lease of a; `ack a@1` for its first |
 //! | `lost ack a` | the ack is not durable yet; only a `crash` can follow |
 //! | `+31s` | the clock moves, and dispatch is told |
 //! | `heard`, `close`, `drop` | the newest consumer shows a sign of life, says goodbye, vanishes |
-//! | `group h`, `delete h`, `purge` | a group comes or goes; everything published so far goes |
+//! | `group h`, `delete h`, `purge`, `delete` | a group comes or goes; everything published so far goes; the queue goes |
 //! | `crash` | all connections are gone, and the state is rebuilt from a checkpoint halfway and the entries behind it |
 //! | `depth` | shows how many messages are stored |
 
 use std::collections::BTreeMap;
 
 use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
-use qwerq_core::entry::{AttemptEnded, PUBLISH_KIND, PublishWriter, Settle};
-use qwerq_core::options::OnFailure;
+use qwerq_core::entry::{AttemptEnded, ItemHead, ItemWriter, PUBLISH_KIND, Settle};
+use qwerq_core::options::{Mode, OnFailure};
 use qwerq_core::stored::key_hash;
 use qwerq_core::{
-    Admission, Body, Dispatch, Entry, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions, Rejection,
-    RowChange, Seq, SessionId, State, SubscriptionKey,
+    Admission, Body, Delivery, Dispatch, Entry, LeaseId, MessageId, Millis, NewMessage, Pending, Proposal, QueueId, QueueOptions,
+    Rejection, RowChange, Seq, SessionId, State, SubscriptionKey,
 };
 
 #[test]
@@ -127,6 +130,123 @@ fn a_message_is_dropped_after_max_deliveries_when_the_queue_says_so() {
     check_with(drop, "publish a; lease 60s; nack a 0s; nack a 0s; depth", "deliver a #1; deliver a #2; depth 0");
 }
 
+#[test]
+fn a_pull_takes_what_is_ready_up_to_its_bound_and_its_leases_run_on() {
+    check("publish a b c; pull 30s x2; ack a; ack b; depth", "deliver a #1; deliver b #1; depth 1");
+    check("publish a; pull 30s x2; publish b; lease 30s; +30s; heard", "deliver a #1; deliver b #1; deliver a #2; deliver b #2");
+    check("publish a/k b/k c; pull 30s x9; pull 30s x9; ack a; pull 30s x9", "deliver a #1; deliver c #1; deliver b #1");
+}
+
+#[test]
+fn a_pull_that_waits_gets_what_comes_and_nothing_after_its_answer() {
+    check("wait 30s x2; publish a b c; answer; publish d; ack a; depth", "deliver a #1; deliver b #1; depth 3");
+    check("wait 30s x9; answer; publish a; pull 30s x9", "deliver a #1");
+    check("wait 30s x9; drop; publish a", "");
+}
+
+#[test]
+fn the_leases_of_a_pull_end_with_its_connection_unless_they_are_detached() {
+    check("publish a b; pull 30s x2; drop; lease 30s", "deliver a #1; deliver b #1; deliver a #2; deliver b #1");
+    check("publish a b; pull 30s x2; close; lease 30s", "deliver a #1; deliver b #1; deliver a #1; deliver b #1");
+    check("publish a b; pull 30s x2 detached; drop; lease 30s; +30s; pull 9s", "deliver a #1; deliver b #1; deliver a #2; deliver b #2");
+}
+
+#[test]
+fn anybody_settles_a_detached_lease_and_only_once() {
+    check("publish a; pull 30s x1 detached; drop; lease 30s; ack a by 9; ack a by 9; depth", "deliver a #1; stale; depth 0");
+    check("publish a; pull 30s x1; ack a by 9; depth", "deliver a #1; stale; depth 1");
+}
+
+#[test]
+fn a_reader_gets_what_is_published_without_leases_and_holds_nothing_back() {
+    check("publish a; tail x9; publish b; lease 9s; ack a; ack b; depth", "read b; deliver a #1; deliver b #1; depth 0");
+    check("publish a b; read 0 x9; publish c", "read a; read b; read c");
+    check("publish a; tail x9; drop; publish b", "");
+}
+
+#[test]
+fn a_reader_gets_as_many_as_its_last_credit_says() {
+    check("publish a b c d; read 0 x1; credit x2; credit x9", "read a; read b; read c; read d");
+    check("publish a b; read 0 x1; credit x0; publish c; credit x9", "read a; read b; read c");
+}
+
+#[test]
+fn a_reader_of_a_stream_is_told_what_retention_took_before_it() {
+    let stream = || QueueOptions { mode: Mode::Stream, ..QueueOptions::default() };
+    check_with(stream(), "publish a b c; read 0 x1; purge; publish d; credit x9", "read a; read d, 2 skipped");
+    check_with(stream(), "publish a b; lease 9s; ack a; ack b; read 0 x9", "deliver a #1; deliver b #1; read a; read b");
+    check("publish a b c; read 0 x1; purge; publish d; credit x9", "read a; read d");
+}
+
+#[test]
+fn a_reader_ends_with_its_queue_and_not_with_a_group() {
+    check("tail x9; delete g; publish a; delete", "read a; reader ended");
+}
+
+/// A queue on which the second delivery is the last one.
+fn two_deliveries() -> QueueOptions {
+    QueueOptions { max_deliveries: 2, on_failure: OnFailure::Drop, ..QueueOptions::default() }
+}
+
+#[test]
+fn the_last_attempt_of_a_suspect_is_delivered_alone() {
+    let seen = "deliver a #1; deliver b #1; deliver c #1; deliver a #2; deliver b #1; deliver c #1";
+    check_with(two_deliveries(), "publish a b c; lease 30s; drop; lease 60s; ack a", seen);
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; crash; +0s; lease 60s", "deliver a #1; deliver a #2");
+}
+
+#[test]
+fn a_message_is_no_suspect_by_a_nack_nor_before_its_last_attempt_nor_when_it_is_retried_for_ever() {
+    check_with(two_deliveries(), "publish a b; lease 60s; nack a 0s", "deliver a #1; deliver b #1; deliver a #2");
+    check("publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+    let forever = QueueOptions { max_deliveries: 2, on_failure: OnFailure::RetryForever, ..QueueOptions::default() };
+    check_with(forever, "publish a b; lease 30s x1; +30s; lease 60s", "deliver a #1; deliver a #2; deliver b #1");
+}
+
+#[test]
+fn a_consumer_is_kept_for_a_suspect_until_it_is_idle() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c";
+    let seen = "deliver a #1; deliver b #1";
+    check_with(two_deliveries(), steps, seen);
+    check_with(two_deliveries(), &format!("{steps}; ack b"), &format!("{seen}; deliver a #2"));
+    check_with(two_deliveries(), &format!("{steps}; ack b; ack a"), &format!("{seen}; deliver a #2; deliver c #1"));
+    // An idle one that comes meanwhile takes it, and the other one goes on.
+    check_with(two_deliveries(), &format!("{steps}; lease 60s"), &format!("{seen}; deliver a #2; deliver c #1"));
+}
+
+#[test]
+fn a_suspect_waits_for_an_idle_consumer_one_visibility_timeout_at_most() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; extend b 900s; publish c; +89s; +1s; ack a; depth";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1; depth 2");
+}
+
+#[test]
+fn one_suspect_at_a_time_is_alone_while_others_consume() {
+    let seen = "deliver a #1; deliver b #1; deliver a #2; deliver c #1; deliver d #1; deliver b #2";
+    check_with(two_deliveries(), "publish a b c d; lease 30s x2; +30s; lease 60s; lease 60s; ack a", seen);
+}
+
+#[test]
+fn a_consumer_that_goes_or_pauses_is_kept_for_no_suspect() {
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; close; lease 60s; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver b #1; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; credit x0; ack b; credit x9; ack a";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver a #2; deliver c #1");
+    let steps = "publish a; lease 30s x1; publish b; lease 90s; +30s; publish c; purge; publish d";
+    check_with(two_deliveries(), steps, "deliver a #1; deliver b #1; deliver d #1");
+}
+
+#[test]
+fn a_pull_that_gets_a_suspect_gets_only_it() {
+    let seen = "deliver a #1; deliver a #2; deliver b #1";
+    check_with(two_deliveries(), "publish a b; lease 30s x1; +30s; pull 9s x9; pull 9s x9", seen);
+    check_with(
+        two_deliveries(),
+        "publish a b; lease 30s x1; wait 9s x9; drop; +30s; wait 9s x9",
+        "deliver a #1; deliver b #1; deliver a #2",
+    );
+}
+
 fn check(steps: &str, seen: &str) {
     check_with(QueueOptions::default(), steps, seen);
 }
@@ -155,6 +275,8 @@ struct Scenario {
     sessions: u64,
     names: Vec<String>,
     leases: Vec<(Seq, SessionId, LeaseId)>,
+    /// The newest consumer, pull or reader.
+    newest: SubscriptionKey,
     seen: Vec<String>,
 }
 
@@ -163,7 +285,9 @@ impl Scenario {
         let state = State::default();
         let dispatch = Dispatch::new(&state, 1);
         let (rows, journal, names, leases, seen) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut scenario = Scenario { now: 1_000_000, state, dispatch, rows, journal, in_rows: 0, sessions: 0, names, leases, seen };
+        let newest = SubscriptionKey { session: SessionId(0), number: 0 };
+        let mut scenario =
+            Scenario { now: 1_000_000, state, dispatch, rows, journal, in_rows: 0, sessions: 0, names, leases, newest, seen };
         scenario.commit(Body::Epoch { epoch: 1 });
         scenario.dispatch = Dispatch::new(&scenario.state, 1);
         scenario.commit(scenario.state.create_queue("q", options));
@@ -175,6 +299,19 @@ impl Scenario {
         match words {
             ["publish", items @ ..] => self.publish(items),
             ["lease", timeout, more @ ..] => self.consume(millis(timeout), more),
+            ["pull", timeout, more @ ..] => self.pull(millis(timeout), more),
+            ["wait", timeout, more @ ..] => drop(self.open_pull(millis(timeout), more)),
+            ["answer"] => assert!(self.dispatch.close_pull(self.newest), "the newest pull waits"),
+            ["tail", credit] => self.read(self.state.queue(QUEUE).expect("created first").next_seq(), credit),
+            ["read", from, credit] => self.read(from.parse().expect("a position"), credit),
+            ["credit", credit] => assert!(self.dispatch.credit(self.newest, most(credit)), "the newest one is open"),
+            ["delete"] => self.commit(Body::QueueDeleted { queue: QUEUE }),
+            ["ack", lease, "by", session] => {
+                let (_, id) = self.lease(lease);
+                self.settle_as(SessionId(session.parse().expect("a session")), id, |dispatch, _, _, session, id| {
+                    dispatch.ack(session, id).map(Some)
+                });
+            }
             ["ack", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.ack(session, id).map(Some)),
             ["lost", "ack", lease] => {
                 let (session, id) = self.lease(lease);
@@ -182,7 +319,7 @@ impl Scenario {
             }
             ["nack", lease, delay @ ..] => {
                 let delay = delay.first().map(|delay| millis(delay));
-                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay).map(Some));
+                self.settle(lease, |dispatch, state, now, session, id| dispatch.nack(state, now, session, id, delay, "").map(Some));
             }
             ["release", lease] => self.settle(lease, |dispatch, _, _, session, id| dispatch.release(session, id).map(|()| None)),
             ["extend", lease, by] => {
@@ -209,7 +346,7 @@ impl Scenario {
     fn publish(&mut self, items: &[&str]) {
         let mut payload = Vec::new();
         let mut pending = Pending::default();
-        let mut writer = PublishWriter::begin(&mut payload, self.now, QUEUE, items.len());
+        let mut writer = ItemWriter::begin_publish(&mut payload, self.now, QUEUE, items.len());
         for item in items {
             let (item, idempotency_key) = item.split_once('!').unwrap_or((item, ""));
             let (name, ordering_key) = item.split_once('/').unwrap_or((item, ""));
@@ -220,7 +357,8 @@ impl Scenario {
                 Ok(Admission::New) => {
                     pending.add(QUEUE, &message, id);
                     let dedup = (!idempotency_key.is_empty()).then(|| (idempotency_key.to_owned(), id));
-                    writer.item(&mut payload, 10, key_hash(ordering_key), dedup, |out| out.extend_from_slice(name.as_bytes()));
+                    let head = ItemHead { size: 10, key: key_hash(ordering_key), due: 0, expires_at: 0, dedup };
+                    writer.item(&mut payload, head, |out| out.extend_from_slice(name.as_bytes()));
                     self.names.push(name.to_owned());
                 }
                 Ok(Admission::Duplicate { id, .. } | Admission::DuplicateOfPending { id }) => {
@@ -247,11 +385,37 @@ impl Scenario {
         if self.state.queue(QUEUE).expect("created first").group(group).is_none() {
             self.commit(self.state.create_group(QUEUE, group, 0));
         }
-        self.sessions += 1;
-        let key = SubscriptionKey { session: SessionId(self.sessions), number: 1 };
+        let key = SubscriptionKey { session: self.new_session(), number: 1 };
+        self.newest = key;
         let bounds = Bounds { messages, bytes: u64::MAX };
         let subscribe = Subscribe { group: self.group(group), bounds, concurrency: 1, visibility_timeout_ms };
         self.dispatch.subscribe(key, &subscribe).expect("the first of its connection");
+    }
+
+    fn new_session(&mut self) -> SessionId {
+        self.sessions += 1;
+        SessionId(self.sessions)
+    }
+
+    fn open_pull(&mut self, visibility_timeout_ms: u64, more: &[&str]) -> SubscriptionKey {
+        let bounds = more.first().map_or(most("x100"), |bound| most(bound));
+        let subscribe = Subscribe { group: self.group("g"), bounds, concurrency: 1, visibility_timeout_ms };
+        self.newest = SubscriptionKey::pull(self.new_session(), 1);
+        self.dispatch.open_pull(self.newest, &subscribe, more.contains(&"detached"));
+        self.newest
+    }
+
+    fn pull(&mut self, visibility_timeout_ms: u64, more: &[&str]) {
+        let key = self.open_pull(visibility_timeout_ms, more);
+        while let Some(delivery) = self.dispatch.pull(&self.state, self.now, key) {
+            self.delivered(&delivery);
+        }
+        self.dispatch.close_pull(key);
+    }
+
+    fn read(&mut self, from: Seq, credit: &str) {
+        self.newest = SubscriptionKey { session: self.new_session(), number: 1 };
+        self.dispatch.read(self.newest, QUEUE, from, most(credit)).expect("the first of its connection");
     }
 
     fn group(&self, name: &str) -> GroupKey {
@@ -260,10 +424,23 @@ impl Scenario {
 
     fn deliver(&mut self) {
         while let Some(delivery) = self.dispatch.next_delivery(&self.state, self.now) {
-            let at = usize::try_from(delivery.seq).expect("few messages");
-            self.seen.push(format!("deliver {} #{}", self.names[at], delivery.attempt));
-            self.leases.push((delivery.seq, delivery.subscription.session, delivery.lease_id));
+            self.delivered(&delivery);
         }
+        while let Some(reading) = self.dispatch.next_reading(&self.state) {
+            let skipped = if reading.skipped == 0 { String::new() } else { format!(", {} skipped", reading.skipped) };
+            self.seen.push(format!("read {}{skipped}", self.name(reading.seq)));
+        }
+        let ended = self.dispatch.take_ended_readers();
+        self.seen.extend(ended.iter().map(|_| "reader ended".to_owned()));
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        self.seen.push(format!("deliver {} #{}", self.name(delivery.seq), delivery.attempt));
+        self.leases.push((delivery.seq, delivery.subscription.session, delivery.lease_id));
+    }
+
+    fn name(&self, seq: Seq) -> &str {
+        &self.names[usize::try_from(seq).expect("few messages")]
     }
 
     /// The lease of `a`, the newest, or `a@1`, the first.
@@ -281,6 +458,15 @@ impl Scenario {
         end: impl FnOnce(&mut Dispatch, &State, Millis, SessionId, LeaseId) -> Result<Option<Proposal>, Rejection>,
     ) {
         let (session, id) = self.lease(lease);
+        self.settle_as(session, id, end);
+    }
+
+    fn settle_as(
+        &mut self,
+        session: SessionId,
+        id: LeaseId,
+        end: impl FnOnce(&mut Dispatch, &State, Millis, SessionId, LeaseId) -> Result<Option<Proposal>, Rejection>,
+    ) {
         match end(&mut self.dispatch, &self.state, self.now, session, id) {
             Ok(Some(proposal)) => self.propose(proposal),
             Ok(None) => {}
@@ -296,10 +482,11 @@ impl Scenario {
 
     fn propose(&mut self, proposal: Proposal) {
         self.commit(match proposal {
-            Proposal::Settle { group, seq } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
+            Proposal::Settle { group, seq, .. } => Body::Settle(Settle { queue: group.queue, group: group.group, seqs: vec![seq] }),
             Proposal::AttemptEnded { group, ended } => {
                 Body::AttemptEnded(AttemptEnded { queue: group.queue, group: group.group, ended: vec![ended] })
             }
+            other => panic!("no scenario leads to {other:?}"),
         });
     }
 
@@ -343,6 +530,11 @@ impl Scenario {
         self.commit(Body::Epoch { epoch: self.state.epoch() + 1 });
         self.dispatch = Dispatch::new(&self.state, self.sessions);
     }
+}
+
+/// `x5`: five messages and no limit of bytes.
+fn most(text: &str) -> Bounds {
+    Bounds { messages: text.trim_start_matches('x').parse().expect("x and a number"), bytes: u64::MAX }
 }
 
 /// `5s` or `700ms`.

@@ -76,6 +76,61 @@ impl Histogram {
     }
 }
 
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// With a reply.
+    Replied,
+    /// With the responder's own error.
+    Failed,
+    /// With a reply that broke the contract or a limit.
+    InvalidReply,
+    /// At its deadline.
+    TimedOut,
+    /// By the caller's CANCEL.
+    Cancelled,
+    /// Its caller disconnected.
+    CallerLost,
+    /// Its responder disconnected.
+    ResponderLost,
+    /// Nobody served the queue.
+    NoResponders,
+    /// The line was full.
+    Overloaded,
+    /// The request broke the contract, a limit or a rule.
+    Refused,
+}
+
+impl CallOutcome {
+    const ALL: [CallOutcome; 10] = [
+        CallOutcome::Replied,
+        CallOutcome::Failed,
+        CallOutcome::InvalidReply,
+        CallOutcome::TimedOut,
+        CallOutcome::Cancelled,
+        CallOutcome::CallerLost,
+        CallOutcome::ResponderLost,
+        CallOutcome::NoResponders,
+        CallOutcome::Overloaded,
+        CallOutcome::Refused,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            CallOutcome::Replied => "replied",
+            CallOutcome::Failed => "failed",
+            CallOutcome::InvalidReply => "invalid-reply",
+            CallOutcome::TimedOut => "timeout",
+            CallOutcome::Cancelled => "cancelled",
+            CallOutcome::CallerLost => "caller-lost",
+            CallOutcome::ResponderLost => "responder-lost",
+            CallOutcome::NoResponders => "no-responders",
+            CallOutcome::Overloaded => "overloaded",
+            CallOutcome::Refused => "refused",
+        }
+    }
+}
+
 /// What the broker counts since its start. Shared by all shards.
 #[derive(Debug)]
 pub struct Metrics {
@@ -87,6 +142,17 @@ pub struct Metrics {
     pub acked: Counter,
     /// Leases that a nack gave back.
     pub nacked: Counter,
+    /// Messages that became dead letters.
+    pub dead_lettered: Counter,
+    /// Dead letters that went back.
+    pub redriven: Counter,
+    /// Failed messages that their queue dropped.
+    pub dropped: Counter,
+    /// Messages whose time to live passed, for each group that had not settled them.
+    pub expired: Counter,
+    /// Calls that wait for their reply.
+    pub calls_in_flight: Gauge,
+    calls: [Counter; CallOutcome::ALL.len()],
     /// Open client connections.
     pub connections: Gauge,
     /// Entries in each journal batch; its count is the number of batches.
@@ -103,6 +169,12 @@ impl Default for Metrics {
             consumed: Counter::default(),
             acked: Counter::default(),
             nacked: Counter::default(),
+            dead_lettered: Counter::default(),
+            redriven: Counter::default(),
+            dropped: Counter::default(),
+            expired: Counter::default(),
+            calls_in_flight: Gauge::default(),
+            calls: Default::default(),
             connections: Gauge::default(),
             journal_batch_entries: Histogram::new(&[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096]),
             journal_sync_us: Histogram::new(&[50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000]),
@@ -137,6 +209,11 @@ impl Metrics {
         Metrics::default()
     }
 
+    /// Counts a call that ended.
+    pub fn called(&self, outcome: CallOutcome) {
+        self.calls[outcome as usize].add(1);
+    }
+
     /// The Prometheus text of the counters and of `queues`.
     #[must_use]
     pub fn render(&self, queues: &[QueueStats]) -> String {
@@ -145,6 +222,10 @@ impl Metrics {
         page.counter("qwerq_messages_consumed_total", "Deliveries, repeats included.", &self.consumed);
         page.counter("qwerq_messages_acked_total", "Deliveries settled by an ack.", &self.acked);
         page.counter("qwerq_messages_nacked_total", "Deliveries given back by a nack.", &self.nacked);
+        page.counter("qwerq_messages_dead_lettered_total", "Messages that became dead letters.", &self.dead_lettered);
+        page.counter("qwerq_messages_redriven_total", "Dead letters that went back.", &self.redriven);
+        page.counter("qwerq_messages_dropped_total", "Failed messages that their queue dropped.", &self.dropped);
+        page.counter("qwerq_messages_expired_total", "Messages whose time to live passed.", &self.expired);
         let in_flight: u64 = queues.iter().map(|queue| queue.in_flight).sum();
         page.gauge("qwerq_in_flight_count", "Messages leased to consumers.", in_flight);
 
@@ -154,6 +235,12 @@ impl Metrics {
         page.queues("qwerq_queue_delayed", "Messages that are not due yet.", queues, |queue| queue.delayed);
         page.queues("qwerq_queue_backing_off", "Messages that wait for their next attempt.", queues, |queue| queue.backing_off);
         page.queues("qwerq_queue_in_flight", "Messages leased to consumers, by queue.", queues, |queue| queue.in_flight);
+
+        page.family("qwerq_calls_total", "counter", "Calls that ended, by how.");
+        for outcome in CallOutcome::ALL {
+            page.sample("qwerq_calls_total", &[("outcome", outcome.label())], self.calls[outcome as usize].get());
+        }
+        page.gauge("qwerq_calls_in_flight", "Calls that wait for their reply.", self.calls_in_flight.get());
 
         page.gauge("qwerq_connections", "Open client connections.", self.connections.get());
         let entries = &self.journal_batch_entries;

@@ -20,7 +20,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 pub use access::Access;
-pub use metrics::{Metrics, QueueStats};
+pub use metrics::{CallOutcome, Metrics, QueueStats};
 pub use readiness::Readiness;
 
 type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;

@@ -25,6 +25,9 @@ const READ_BYTES: usize = 128 << 10;
 /// Silence that ends a connection.
 const SILENCE: Duration = Duration::from_secs(2 * HEARTBEAT.as_secs());
 
+/// How often the shard hears that frames arrive, whatever they are.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
 /// How long clients may take to finish after GOAWAY.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -61,8 +64,16 @@ async fn converse(
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
             outbox.wake();
             let window = Arc::new(Window::default());
+            shared.calls.opened(session, Arc::clone(&outbox));
             shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
-            let mut reader = Reader { session, shared, outbox: &outbox, window, decoder: FrameDecoder::new(MAX_FRAME_BYTES) };
+            let mut reader = Reader {
+                session,
+                shared,
+                outbox: &outbox,
+                window,
+                decoder: FrameDecoder::new(MAX_FRAME_BYTES),
+                told_shard: Instant::now(),
+            };
             let end = tokio::select! {
                 end = reader.run(&mut read, buffer, stop) => end,
                 // The peer is gone, or it was cut off since it does not read.
@@ -72,6 +83,7 @@ async fn converse(
                 tracing::debug!(%peer, code = error.name, message = error.message, "protocol error");
                 reader.say(error);
             }
+            shared.calls.closed(session, end.is_ok());
             // The shard closes the outbox once it has answered all that came before.
             shared.send(Command::Closed { session, graceful: end.is_ok() });
             refused = matches!(end, Err(Ending::Protocol(_)));
@@ -152,6 +164,8 @@ struct Reader<'a> {
     outbox: &'a Arc<Outbox>,
     window: Arc<Window>,
     decoder: FrameDecoder,
+    /// When the shard last heard of this connection because it was read from; calls do not pass by there.
+    told_shard: Instant,
 }
 
 impl Reader<'_> {
@@ -167,6 +181,7 @@ impl Reader<'_> {
             while let Some(frame) = self.decoder.decode(&mut buffer).map_err(|error| Ending::protocol(frame_error(&error)))? {
                 requests::handle(self.shared, self.session, &self.window, frame).await.map_err(Ending::protocol)?;
             }
+            self.tell_shard();
             let missing = self.decoder.missing(&buffer);
             buffer.reserve(missing.max(READ_BYTES));
             let until = draining.unwrap_or_else(|| Instant::now() + SILENCE);
@@ -192,6 +207,15 @@ impl Reader<'_> {
                     return Err(Ending::protocol(ErrorCode::HeartbeatLost.with(text)));
                 }
             }
+        }
+    }
+
+    /// A connection that only calls and replies is alive too, and consumers on it should be known to be.
+    fn tell_shard(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.told_shard) >= SIGN_OF_LIFE {
+            self.told_shard = now;
+            self.shared.send(Command::Heartbeat(self.session));
         }
     }
 
@@ -252,6 +276,7 @@ mod tests {
     use tokio::io::DuplexStream;
 
     use super::*;
+    use crate::calls::Calls;
     use crate::config::{Config, Durability};
     use crate::http::Metrics;
     use crate::policies::Policies;
@@ -273,8 +298,10 @@ mod tests {
             queue_defaults: QueueOptions::default(),
         };
         let (commands, inbox) = channel();
+        let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
         let policies = Arc::new(Policies::new(SchemaMode::Permissive));
-        (Arc::new(Shared::new(Arc::new(config), Arc::new(Metrics::new()), Arc::new(Registry::new()), policies, commands)), inbox)
+        let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
+        (Arc::new(Shared::new(Arc::new(config), metrics, registry, policies, calls, commands)), inbox)
     }
 
     async fn next(client: &mut DuplexStream, buffer: &mut BytesMut) -> Option<Frame> {

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::calls::Calls;
 use crate::config::Config;
 use crate::http::Metrics;
 use crate::policies::Policies;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub registry: Arc<Registry>,
     /// Schema modes.
     pub policies: Arc<Policies>,
+    /// Calls in flight.
+    pub calls: Arc<Calls>,
     /// The shard.
     pub shard: Sender<Command>,
     next_session: AtomicU64,
@@ -49,10 +52,11 @@ impl Shared {
         metrics: Arc<Metrics>,
         registry: Arc<Registry>,
         policies: Arc<Policies>,
+        calls: Arc<Calls>,
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
-        Shared { config, token, metrics, registry, policies, shard, next_session: AtomicU64::new(1) }
+        Shared { config, token, metrics, registry, policies, calls, shard, next_session: AtomicU64::new(1) }
     }
 
     fn new_session(&self) -> SessionId {

@@ -31,8 +31,24 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
     let command = match opcode {
         Opcode::Publish => return publish(shared, asker, window, payload),
         Opcode::Heartbeat => Command::Heartbeat(session),
-        Opcode::Ack | Opcode::Nack | Opcode::Release | Opcode::ExtendVisibility => Command::Settle(asker, opcode, decode(opcode, payload)?),
+        Opcode::Ack | Opcode::Nack | Opcode::Reject | Opcode::Release | Opcode::ExtendVisibility => {
+            Command::Settle(asker, opcode, decode(opcode, payload)?)
+        }
+        Opcode::Call => return shared.calls.call(session, frame.request_id, decode(opcode, payload)?),
+        Opcode::CallResponse => {
+            shared.calls.respond(session, frame.request_id, decode(opcode, payload)?);
+            return Ok(());
+        }
         Opcode::Consume => Command::Consume(asker, Box::new(decode(opcode, payload)?)),
+        Opcode::Fetch => Command::Fetch(asker, Box::new(decode_fetch(asker, payload)?)),
+        Opcode::Cancel => {
+            let cancel: wire::Cancel = decode(opcode, payload)?;
+            // What is no call is a fetch; what is neither has its reply on the way.
+            if shared.calls.cancel(session, cancel) {
+                return Ok(());
+            }
+            Command::Cancel(session, cancel)
+        }
         Opcode::Credit => Command::Credit(session, decode(opcode, payload)?),
         Opcode::Unsubscribe => Command::Unsubscribe(asker, decode(opcode, payload)?),
         Opcode::QueueCreate => Command::QueueCreate(asker, Box::new(decode(opcode, payload)?)),
@@ -50,6 +66,11 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
         Opcode::SchemaGet => Command::SchemaGet(asker, decode(opcode, payload)?),
         Opcode::SchemaList => Command::SchemaList(asker, decode(opcode, payload)?),
         Opcode::Peek => Command::Peek(asker, decode(opcode, payload)?),
+        Opcode::Seek => Command::Seek(asker, decode(opcode, payload)?),
+        Opcode::CommitOffset => Command::CommitOffset(asker, decode(opcode, payload)?),
+        Opcode::DeadLetters => Command::DeadLetters(asker, decode(opcode, payload)?),
+        Opcode::Redrive => Command::Redrive(asker, decode(opcode, payload)?),
+        Opcode::DeadLettersPurge => Command::DeadLettersPurge(asker, decode(opcode, payload)?),
         Opcode::Hello => return Err(ErrorCode::HelloRequired.with("HELLO is the first frame of a connection, and only the first")),
         _ => {
             let text = format!("{} is not something that this broker is asked", opcode.name());
@@ -67,6 +88,15 @@ fn decode<M: Message + Default>(opcode: Opcode, payload: Bytes) -> Result<M, wir
             .with(format!("the payload of {} does not decode: {error}", opcode.name()))
             .detail("opcode", opcode.name())
     })
+}
+
+/// A FETCH that waits would hold up the replies behind it, unless it is correlated.
+fn decode_fetch(asker: Asker, payload: Bytes) -> Result<wire::Fetch, wire::Error> {
+    let fetch: wire::Fetch = decode(Opcode::Fetch, payload)?;
+    if fetch.wait_ms > 0 && asker.request_id.is_none() {
+        return Err(ErrorCode::CorrelationRequired.with("FETCH with wait_ms must carry a request id; set the flag CORRELATED"));
+    }
+    Ok(fetch)
 }
 
 /// Answers by way of the shard, so that the reply keeps its place.

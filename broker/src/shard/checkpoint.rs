@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crate::config::Durability;
 use crate::files::{DiskFiles, Files};
 use crate::journal::{self, Synced};
-use crate::store::{self, Checkpoint, Checkpointed, Checkpointer, MessageKey, RemovedRun};
+use crate::store::{self, Checkpoint, Checkpointed, Checkpointer, RemovedRun};
 
 use super::command::Command;
+use super::payloads::store_space;
 use super::{Fault, Shard};
 
 /// Journal bytes of a generation.
@@ -103,7 +104,7 @@ impl Shard {
             removed: changes
                 .removed
                 .into_iter()
-                .map(|(queue, numbers)| RemovedRun { queue: queue.0, space: MessageKey::LIVE, numbers })
+                .map(|(queue, space, numbers)| RemovedRun { queue: queue.0, space: store_space(space), numbers })
                 .collect(),
             dropped_queues: changes.dropped.into_iter().map(|queue| queue.0).collect(),
             applied: self.log.journal().last(),

@@ -116,11 +116,15 @@ pub enum Command {
     Publish(Box<PublishCommand>),
     /// CONSUME.
     Consume(Asker, Box<wire::Consume>),
+    /// FETCH.
+    Fetch(Asker, Box<wire::Fetch>),
+    /// CANCEL.
+    Cancel(SessionId, wire::Cancel),
     /// CREDIT.
     Credit(SessionId, wire::Credit),
     /// UNSUBSCRIBE.
     Unsubscribe(Asker, wire::Unsubscribe),
-    /// ACK, NACK, RELEASE or EXTEND_VISIBILITY.
+    /// ACK, NACK, REJECT, RELEASE or EXTEND_VISIBILITY.
     Settle(Asker, Opcode, wire::Settle),
     /// QUEUE_CREATE.
     QueueCreate(Asker, Box<wire::QueueCreate>),
@@ -146,6 +150,16 @@ pub enum Command {
     SchemaList(Asker, wire::SchemaList),
     /// PEEK.
     Peek(Asker, wire::Peek),
+    /// SEEK.
+    Seek(Asker, wire::GroupRequest),
+    /// COMMIT_OFFSET.
+    CommitOffset(Asker, wire::CommitOffset),
+    /// DEAD_LETTERS.
+    DeadLetters(Asker, wire::DeadLetters),
+    /// REDRIVE.
+    Redrive(Asker, wire::Redrive),
+    /// DEAD_LETTERS_PURGE.
+    DeadLettersPurge(Asker, wire::DeadLetters),
     /// The metrics page wants to know the queues.
     Stats(oneshot::Sender<Stats>),
     /// A spare segment was written.
@@ -166,6 +180,7 @@ impl Command {
             Command::Register(command) => Some(command.asker),
             Command::Settle(asker, _, settle) => settle.confirm.then_some(*asker),
             Command::Consume(asker, _)
+            | Command::Fetch(asker, _)
             | Command::Unsubscribe(asker, _)
             | Command::QueueCreate(asker, _)
             | Command::QueueUpdate(asker, _)
@@ -177,11 +192,17 @@ impl Command {
             | Command::GroupDelete(asker, _)
             | Command::SchemaGet(asker, _)
             | Command::SchemaList(asker, _)
-            | Command::Peek(asker, _) => Some(*asker),
+            | Command::Peek(asker, _)
+            | Command::Seek(asker, _)
+            | Command::CommitOffset(asker, _)
+            | Command::DeadLetters(asker, _)
+            | Command::Redrive(asker, _)
+            | Command::DeadLettersPurge(asker, _) => Some(*asker),
             Command::Opened { .. }
             | Command::Closed { .. }
             | Command::Heartbeat(_)
             | Command::Reply { .. }
+            | Command::Cancel(..)
             | Command::Credit(..)
             | Command::Stats(_)
             | Command::Spare(_)
@@ -199,6 +220,7 @@ impl Command {
             | Command::Closed { session, .. }
             | Command::Heartbeat(session)
             | Command::Reply { session, .. }
+            | Command::Cancel(session, _)
             | Command::Credit(session, _)
             | Command::Settle(Asker { session, .. }, ..) => Some(*session),
             other => other.asker().map(|asker| asker.session),

@@ -1,28 +1,32 @@
-//! Subscriptions and leases: what consumers ask for. Who gets which message is decided by the core's dispatch.
+//! Subscriptions and leases: what consumers ask for. Who gets which message is decided by the core's dispatch. Pulls are in `fetch.rs`,
+//! subscriptions without a group in `read.rs`.
 
 use qwerq_core::dispatch::{Bounds, GroupKey, Subscribe};
 use qwerq_core::options::Mode;
 use qwerq_core::{Queue, QueueId, Seq, SubscriptionKey};
 use qwerq_proto::wire::start_at::At;
 use qwerq_proto::wire::{self, Role};
-use qwerq_proto::{ErrorCode, Opcode, name};
+use qwerq_proto::{ErrorCode, Opcode, encode_frame, name};
 
 use super::command::Asker;
-use super::reply::{self, Reply};
+use super::reply;
 use super::{Fault, Shard};
 
 /// The group that consumes a queue when none is named.
 const DEFAULT_GROUP: &str = "default";
 
-const PREFETCH_DEFAULT: u32 = 32;
+pub(super) const PREFETCH_DEFAULT: u32 = 32;
 const PREFETCH_MAX: u32 = 65_536;
-const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
+pub(super) const PREFETCH_BYTES_DEFAULT: u64 = 16 << 20;
 
 /// Longest visibility timeout: 12 hours.
 const VISIBILITY_TIMEOUT_MS_MAX: u64 = 12 * 60 * 60 * 1_000;
 
 impl Shard {
     pub(super) fn consume(&mut self, asker: Asker, consume: &wire::Consume) -> Result<(), Fault> {
+        if consume.role() == Role::Serve {
+            return self.serve_calls(asker, consume);
+        }
         match self.open_subscription(asker, consume)? {
             Ok(ack) => self.replies.push(reply::frame(asker, Opcode::ConsumeAck, &ack)),
             Err(error) => {
@@ -34,58 +38,64 @@ impl Shard {
     }
 
     fn open_subscription(&mut self, asker: Asker, consume: &wire::Consume) -> Result<Result<wire::ConsumeAck, wire::Error>, Fault> {
-        if consume.role() != Role::Consume {
-            return Ok(Err(ErrorCode::Unsupported.with("this broker has no CALL and no tail yet; subscribe with the role CONSUME")));
-        }
         if let Err(error) = check_consume(consume) {
             return Ok(Err(error));
         }
-        let key = SubscriptionKey { session: asker.session, number: consume.subscription };
-        if self.dispatch.has_subscription(key) {
+        let key = SubscriptionKey { session: asker.session, number: consume.subscription.into() };
+        if self.has_subscription(key) {
             return Ok(Err(reply::refusal(&qwerq_core::Rejection::SubscriptionExists { number: key.number })));
         }
-        let queue = match self.state.queue_named(&consume.queue) {
-            Some(queue) => queue.id,
-            None => match self.may_create(&consume.queue) {
-                Ok(()) => self.create_queue(&consume.queue)?,
-                Err(error) => return Ok(Err(error)),
-            },
+        if consume.role() == Role::Tail {
+            return self.open_tail(key, consume);
+        }
+        let queue = match self.queue_to_consume(&consume.queue)? {
+            Ok(queue) => queue,
+            Err(error) => return Ok(Err(error)),
         };
-        let (group, group_existed) = match self.consumer_group(queue, consume)? {
+        if consume.group.is_empty() && self.is_stream(queue) {
+            return self.open_reader(key, queue, consume);
+        }
+        let (group, group_existed) = match self.consumer_group(queue, &consume.group, consume.start_at.as_ref())? {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
         let queue = self.state.queue(group.queue).expect("just found or created");
         let visibility_timeout_ms = or_default(consume.visibility_timeout_ms, queue.options.visibility_timeout_ms);
-        let subscribe = Subscribe {
-            group,
-            bounds: Bounds {
-                messages: or_default(consume.prefetch, PREFETCH_DEFAULT),
-                bytes: or_default(consume.prefetch_bytes, PREFETCH_BYTES_DEFAULT),
-            },
-            concurrency: or_default(consume.concurrency, 1),
-            visibility_timeout_ms,
-        };
+        let subscribe =
+            Subscribe { group, bounds: bounds(consume), concurrency: or_default(consume.concurrency, 1), visibility_timeout_ms };
         let group = queue.groups()[&group.group].name.clone();
         let ack = wire::ConsumeAck { subscription: consume.subscription, group, group_existed, visibility_timeout_ms };
         Ok(self.dispatch.subscribe(key, &subscribe).map(|()| ack).map_err(|rejection| reply::refusal(&rejection)))
     }
 
-    /// The group that a consumer joins, created if it is new; and whether it existed.
-    fn consumer_group(&mut self, id: QueueId, consume: &wire::Consume) -> Result<Result<(GroupKey, bool), wire::Error>, Fault> {
+    /// The queue that somebody consumes, created if it is new.
+    pub(super) fn queue_to_consume(&mut self, name: &str) -> Result<Result<QueueId, wire::Error>, Fault> {
+        if let Some(queue) = self.state.queue_named(name) {
+            return Ok(Ok(queue.id));
+        }
+        match self.may_create(name) {
+            Ok(()) => Ok(Ok(self.create_queue(name)?)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    pub(super) fn is_stream(&self, queue: QueueId) -> bool {
+        self.state.queue(queue).is_some_and(|queue| queue.options.mode == Mode::Stream)
+    }
+
+    /// The group that a consumer joins, created if it is new; and whether it existed. On a queue, no name is the default group.
+    pub(super) fn consumer_group(
+        &mut self,
+        id: QueueId,
+        given: &str,
+        start_at: Option<&wire::StartAt>,
+    ) -> Result<Result<(GroupKey, bool), wire::Error>, Fault> {
         let queue = self.state.queue(id).expect("just found or created");
-        let name = match consume.group.as_str() {
-            "" if queue.options.mode == Mode::Stream => {
-                return Ok(Err(ErrorCode::GroupRequired
-                    .with(format!("`{}` is a stream; readers without a group are not supported yet, so name one", queue.name))));
-            }
-            "" => DEFAULT_GROUP,
-            name => name,
-        };
+        let name = if given.is_empty() { DEFAULT_GROUP } else { given };
         if let Some(group) = queue.group(name) {
             return Ok(Ok((GroupKey { queue: id, group: group.id }, true)));
         }
-        if consume.group.is_empty() && !queue.groups().is_empty() {
+        if given.is_empty() && !queue.groups().is_empty() {
             let names: Vec<_> = queue.groups().values().map(|group| format!("`{}`", group.name)).collect();
             return Ok(Err(ErrorCode::GroupRequired
                 .with(format!(
@@ -99,24 +109,25 @@ impl Shard {
         // A group that starts at the end starts behind what was published before it.
         self.commit()?;
         let queue = self.state.queue(id).expect("just found or created");
-        let body = self.state.create_group(id, &name, start_of(queue, consume.start_at.as_ref()));
+        let body = self.state.create_group(id, &name, start_of(queue, start_at));
         self.commit_alone(body)?;
         let group = self.state.queue(id).and_then(|queue| queue.group(&name)).expect("just created");
         Ok(Ok((GroupKey { queue: id, group: group.id }, false)))
     }
 
     pub(super) fn credit(&mut self, session: qwerq_core::SessionId, credit: &wire::Credit) {
-        let key = SubscriptionKey { session, number: credit.subscription };
+        let key = SubscriptionKey { session, number: credit.subscription.into() };
         let bounds =
             Bounds { messages: credit.prefetch.min(PREFETCH_MAX), bytes: or_default(credit.prefetch_bytes, PREFETCH_BYTES_DEFAULT) };
         // A subscription that has just ended may still get credit; that is nobody's mistake.
-        self.dispatch.credit(key, bounds);
+        let _ = self.dispatch.credit(key, bounds) || self.calls.credit(key, bounds);
     }
 
     pub(super) fn unsubscribe(&mut self, asker: Asker, unsubscribe: &wire::Unsubscribe) {
-        let key = SubscriptionKey { session: asker.session, number: unsubscribe.subscription };
-        self.replies.push(if self.dispatch.unsubscribe(key, unsubscribe.keep_leases) {
-            let ended = wire::SubscriptionEnded { subscription: key.number, reason: None };
+        let key = SubscriptionKey { session: asker.session, number: unsubscribe.subscription.into() };
+        let keep = unsubscribe.keep_leases;
+        self.replies.push(if self.dispatch.unsubscribe(key, keep) || self.calls.unsubscribe(key, keep) {
+            let ended = wire::SubscriptionEnded { subscription: unsubscribe.subscription, reason: None };
             reply::frame(asker, Opcode::SubscriptionEnded, &ended)
         } else {
             reply::error(asker, &ErrorCode::UnknownSubscription.with(format!("no subscription {} is open", key.number)))
@@ -132,7 +143,8 @@ impl Shard {
             let outcome = reply::lease_id(bytes).and_then(|id| {
                 let outcome = match opcode {
                     Opcode::Ack => self.dispatch.ack(asker.session, id).map(Some),
-                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms).map(Some),
+                    Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms, &settle.reason).map(Some),
+                    Opcode::Reject => self.dispatch.reject(&self.state, now, asker.session, id, &settle.reason).map(Some),
                     Opcode::Release => self.dispatch.release(asker.session, id).map(|()| None),
                     _ => {
                         let length = settle.visibility_timeout_ms.min(VISIBILITY_TIMEOUT_MS_MAX);
@@ -145,7 +157,7 @@ impl Shard {
                 Ok(proposal) => {
                     settled += 1;
                     if let Some(proposal) = proposal {
-                        self.log.propose(proposal);
+                        self.propose(now, proposal);
                     }
                 }
                 Err(error) => {
@@ -180,33 +192,89 @@ impl Shard {
     }
 
     pub(super) fn group_delete(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
-        let outcome = self.queue_of(&request.queue).and_then(|queue| {
-            let group = queue
-                .group(&request.group)
-                .ok_or_else(|| ErrorCode::GroupNotFound.with(format!("queue `{}` has no group `{}`", queue.name, request.group)))?;
-            Ok(qwerq_core::Body::GroupDeleted { queue: queue.id, group: group.id })
-        });
+        let outcome = self.group_of(&request.queue, &request.group);
+        let outcome = outcome.map(|(queue, group)| qwerq_core::Body::GroupDeleted { queue: queue.id, group });
         self.commit_and_answer(asker, outcome)?;
         self.end_subscriptions();
         Ok(())
     }
 
-    /// Tells consumers whose group is gone.
+    /// SEEK: a group begins anew somewhere else.
+    pub(super) fn seek(&mut self, asker: Asker, request: &wire::GroupRequest) -> Result<(), Fault> {
+        // What was published and settled before comes first.
+        self.commit()?;
+        let outcome = self.group_of(&request.queue, &request.group).and_then(|(queue, group)| {
+            let Some(at) = request.start_at.as_ref().filter(|start| start.at.is_some()) else {
+                return Err(ErrorCode::InvalidArgument.with("say where the group goes: beginning, end, an offset or a time"));
+            };
+            Ok(qwerq_core::Body::Sought { queue: queue.id, group, to: start_of(queue, Some(at)) })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// COMMIT_OFFSET: a group of a stream is done with everything up to an offset.
+    pub(super) fn commit_offset(&mut self, asker: Asker, commit: &wire::CommitOffset) -> Result<(), Fault> {
+        self.commit()?;
+        let outcome = self.group_of(&commit.queue, &commit.group).and_then(|(queue, group)| {
+            if queue.options.mode != Mode::Stream {
+                return Err(ErrorCode::WrongMode.with(format!(
+                    "`{}` is a queue; offsets are committed on streams, on a queue each message is acknowledged",
+                    queue.name
+                )));
+            }
+            if commit.offset >= queue.next_seq() {
+                return Err(ErrorCode::InvalidArgument.with(format!(
+                    "offset {} is beyond the end of `{}`, which is {}",
+                    commit.offset,
+                    queue.name,
+                    queue.next_seq()
+                )));
+            }
+            Ok(qwerq_core::Body::SettledThrough { queue: queue.id, group, through: commit.offset })
+        });
+        self.commit_and_answer(asker, outcome)
+    }
+
+    /// A queue and one of its groups by name, or the error that the asker gets.
+    pub(super) fn group_of(&self, queue: &str, group: &str) -> Result<(&Queue, qwerq_core::GroupId), wire::Error> {
+        let queue = self.queue_of(queue)?;
+        let found = queue.group(group).ok_or_else(|| {
+            ErrorCode::GroupNotFound
+                .with(format!("queue `{0}` has no group `{group}`; see `qwer-q group list -q {0}`", queue.name))
+                .detail("queue", &queue.name)
+        })?;
+        Ok((queue, found.id))
+    }
+
+    /// Tells consumers, waiting fetches and readers whose group or queue is gone.
     pub(super) fn end_subscriptions(&mut self) {
         for key in self.dispatch.take_ended() {
-            let reason = Some(ErrorCode::GroupNotFound.with("the group or its queue was deleted"));
-            let ended = wire::SubscriptionEnded { subscription: key.number, reason };
-            let asker = Asker { session: key.session, request_id: None };
-            let Reply::Frames { session, bytes } = reply::frame(asker, Opcode::SubscriptionEnded, &ended) else {
-                unreachable!("a frame is made of bytes");
-            };
-            self.send(session, |out| out.extend_from_slice(&bytes));
+            let reason = ErrorCode::GroupNotFound.with("the group or its queue was deleted");
+            if key.is_pull() { self.fail_fetch(key, &reason) } else { self.end_subscription(key, reason) }
         }
+        for key in self.dispatch.take_ended_readers() {
+            self.end_subscription(key, ErrorCode::QueueNotFound.with("the queue was deleted"));
+        }
+    }
+
+    fn end_subscription(&mut self, key: SubscriptionKey, reason: wire::Error) {
+        let ended = wire::SubscriptionEnded { subscription: wire_number(key), reason: Some(reason) };
+        self.send(key.session, |out| encode_frame(out, Opcode::SubscriptionEnded, None, &ended));
     }
 }
 
+/// The number that the client gave a subscription.
+pub(crate) fn wire_number(key: SubscriptionKey) -> u32 {
+    u32::try_from(key.number).expect("clients number with 32 bits, and pulls are answered otherwise")
+}
+
+/// What a consumer may hold, or a reader gets at first.
+pub(super) fn bounds(consume: &wire::Consume) -> Bounds {
+    Bounds { messages: or_default(consume.prefetch, PREFETCH_DEFAULT), bytes: or_default(consume.prefetch_bytes, PREFETCH_BYTES_DEFAULT) }
+}
+
 /// Where a new group begins.
-fn start_of(queue: &Queue, start: Option<&wire::StartAt>) -> Seq {
+pub(super) fn start_of(queue: &Queue, start: Option<&wire::StartAt>) -> Seq {
     match start.and_then(|start| start.at) {
         None | Some(At::Beginning(_)) => queue.first_seq(),
         Some(At::End(_)) => queue.next_seq(),
@@ -215,21 +283,29 @@ fn start_of(queue: &Queue, start: Option<&wire::StartAt>) -> Seq {
     }
 }
 
-fn or_default<T: Default + PartialEq>(given: T, default: T) -> T {
+pub(super) fn or_default<T: Default + PartialEq>(given: T, default: T) -> T {
     if given == T::default() { default } else { given }
 }
 
 fn check_consume(consume: &wire::Consume) -> Result<(), wire::Error> {
-    if !consume.group.is_empty() {
-        check_name("group", &consume.group)?;
+    if consume.role() == Role::Serve {
+        return Err(ErrorCode::Unsupported.with("this broker has no CALL yet; subscribe with the role CONSUME or TAIL"));
     }
+    check_wishes(&consume.group, consume.visibility_timeout_ms)?;
     if consume.prefetch > PREFETCH_MAX {
         return Err(ErrorCode::InvalidArgument.with(format!("prefetch is {}, at most {PREFETCH_MAX} is possible", consume.prefetch)));
     }
-    if consume.visibility_timeout_ms > VISIBILITY_TIMEOUT_MS_MAX {
+    Ok(())
+}
+
+/// What subscribing and fetching have in common: a group's name, or none, and how long leases last.
+pub(super) fn check_wishes(group: &str, visibility_timeout_ms: u64) -> Result<(), wire::Error> {
+    if !group.is_empty() {
+        check_name("group", group)?;
+    }
+    if visibility_timeout_ms > VISIBILITY_TIMEOUT_MS_MAX {
         return Err(ErrorCode::InvalidArgument.with(format!(
-            "visibility_timeout is {} ms, at most 12 hours are possible; a consumer that works longer extends its leases",
-            consume.visibility_timeout_ms
+            "visibility_timeout is {visibility_timeout_ms} ms, at most 12 hours are possible; a consumer that works longer extends its leases"
         )));
     }
     Ok(())

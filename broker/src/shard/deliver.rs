@@ -1,7 +1,8 @@
 //! Deliveries: what dispatch hands out becomes MESSAGE frames. A stored message is copied into the frame as it is.
 
+use qwerq_core::dispatch::Reading;
 use qwerq_core::stored::{field_bytes, field_varint, varint, varint_len};
-use qwerq_core::{Delivery, SubscriptionKey};
+use qwerq_core::{Delivery, QueueId, Seq, SubscriptionKey};
 use qwerq_proto::{LEASE_ID_BYTES, Opcode, encode_payload_frame, wire};
 use rustc_hash::FxHashMap;
 
@@ -10,6 +11,12 @@ use super::{Fault, Shard, reply};
 
 /// Messages that one turn delivers at most.
 const DELIVERIES_PER_TURN: usize = 4_096;
+
+/// Messages that one turn gives readers at most.
+const READINGS_PER_TURN: usize = 1_024;
+
+/// The field of `Deliver` that messages are.
+const DELIVER_MESSAGES: u8 = 2;
 
 /// Bytes after which a MESSAGE frame is sent and the next one begun.
 const FRAME_BYTES: usize = 256 << 10;
@@ -32,7 +39,14 @@ impl Shard {
             delivered += 1;
             self.put_delivery(&delivery)?;
         }
-        self.metrics.consumed.add(delivered as u64);
+        self.answer_fetches();
+        let mut read = 0;
+        while read < READINGS_PER_TURN {
+            let Some(reading) = self.dispatch.next_reading(&self.state) else { break };
+            read += 1;
+            self.put_message(reading.subscription, reading.queue, reading.seq, |frame, stored| put_reading(frame, &reading, stored))?;
+        }
+        self.metrics.consumed.add((delivered + read) as u64);
         let order = std::mem::take(&mut self.frames.order);
         for key in &order {
             if let Some(frame) = self.frames.frames.remove(key) {
@@ -41,11 +55,20 @@ impl Shard {
         }
         self.frames.order = order;
         self.frames.order.clear();
-        Ok(delivered == DELIVERIES_PER_TURN)
+        Ok(delivered == DELIVERIES_PER_TURN || read == READINGS_PER_TURN)
     }
 
     fn put_delivery(&mut self, delivery: &Delivery) -> Result<(), Fault> {
-        let key = delivery.subscription;
+        if delivery.subscription.is_pull() {
+            let fetches = &mut self.fetches;
+            return self.payloads.with(delivery.queue, delivery.seq, |stored| fetches.put(delivery, stored));
+        }
+        let put = |frame: &mut Vec<u8>, stored: &[u8]| put_delivered(frame, DELIVER_MESSAGES, delivery, stored);
+        self.put_message(delivery.subscription, delivery.queue, delivery.seq, put)
+    }
+
+    /// Adds a message to a subscription's frame, and sends the frame when it is large.
+    fn put_message(&mut self, key: SubscriptionKey, queue: QueueId, seq: Seq, put: impl FnOnce(&mut Vec<u8>, &[u8])) -> Result<(), Fault> {
         let frames = &mut self.frames;
         let frame = frames.frames.entry(key).or_insert_with(|| {
             frames.order.push(key);
@@ -53,7 +76,7 @@ impl Shard {
             begin_frame(&mut frame, key);
             frame
         });
-        self.payloads.with(delivery.queue, delivery.seq, |stored| put_delivered(frame, delivery, stored))?;
+        self.payloads.with(queue, seq, |stored| put(frame, stored))?;
         if frame.len() >= FRAME_BYTES {
             let frame = std::mem::take(frame);
             self.send_frame(key, frame);
@@ -66,7 +89,7 @@ impl Shard {
 
     fn send_frame(&mut self, key: SubscriptionKey, mut frame: Vec<u8>) {
         // A frame that was just begun names the subscription only.
-        if frame.len() > 1 + varint_len(u64::from(key.number)) {
+        if frame.len() > 1 + varint_len(key.number) {
             self.send(key.session, |out| encode_payload_frame(out, Opcode::Message, None, &frame));
         }
         frame.clear();
@@ -110,34 +133,53 @@ impl Shard {
 
 fn begin_frame(frame: &mut Vec<u8>, key: SubscriptionKey) {
     frame.clear();
-    field_varint(frame, 1, u64::from(key.number));
+    field_varint(frame, 1, key.number);
 }
 
-/// Appends one `Delivered` as field 2 of `Deliver`: the delivery's own fields, then the stored message.
-fn put_delivered(frame: &mut Vec<u8>, delivery: &Delivery, stored: &[u8]) {
-    let own =
-        2 + LEASE_ID_BYTES + 1 + varint_len(delivery.seq) + 1 + varint_len(u64::from(delivery.attempt)) + 1 + varint_len(delivery.lease_ms);
-    frame.push(2 << 3 | 2);
+/// Appends one `Delivered` as the given field of its frame's message: the delivery's own fields, then the stored message.
+pub(super) fn put_delivered(frame: &mut Vec<u8>, field: u8, delivery: &Delivery, stored: &[u8]) {
+    let skipped_len = if delivery.skipped == 0 { 0 } else { 1 + varint_len(delivery.skipped) };
+    let attempt_len = varint_len(u64::from(delivery.attempt));
+    let own = 2 + LEASE_ID_BYTES + 1 + varint_len(delivery.seq) + 1 + attempt_len + skipped_len + 1 + varint_len(delivery.lease_ms);
+    frame.push(field << 3 | 2);
     varint(frame, (own + stored.len()) as u64);
     field_bytes(frame, 1, &delivery.lease_id.to_bytes());
     field_varint(frame, 2, delivery.seq);
     field_varint(frame, 3, u64::from(delivery.attempt));
+    if delivery.skipped != 0 {
+        field_varint(frame, 4, delivery.skipped);
+    }
     field_varint(frame, 5, delivery.lease_ms);
+    frame.extend_from_slice(stored);
+}
+
+/// Appends one `Delivered` without a lease.
+fn put_reading(frame: &mut Vec<u8>, reading: &Reading, stored: &[u8]) {
+    let skipped_len = if reading.skipped == 0 { 0 } else { 1 + varint_len(reading.skipped) };
+    let own = 1 + varint_len(reading.seq) + 2 + skipped_len;
+    frame.push(DELIVER_MESSAGES << 3 | 2);
+    varint(frame, (own + stored.len()) as u64);
+    field_varint(frame, 2, reading.seq);
+    field_varint(frame, 3, 1);
+    if reading.skipped > 0 {
+        field_varint(frame, 4, reading.skipped);
+    }
     frame.extend_from_slice(stored);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use prost::Message;
     use qwerq_core::stored::Content;
-    use qwerq_core::{LeaseId, MessageId, QueueId, SessionId};
+    use qwerq_core::{LeaseId, MessageId, SessionId};
 
     #[test]
     fn a_delivery_written_by_hand_is_what_prost_reads() {
         let key = SubscriptionKey { session: SessionId(1), number: 300 };
         let lease_id = LeaseId { epoch: 1, counter: 2, secret: 3 };
-        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, lease_ms: 30_000 };
+        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000 };
         let content = Content {
             id: MessageId([9; 16]),
             published_at: 1_700_000_000_000,
@@ -149,15 +191,15 @@ mod tests {
         let (mut stored, mut frame) = (Vec::new(), Vec::new());
         content.encode(&mut stored);
         begin_frame(&mut frame, key);
-        put_delivered(&mut frame, &delivery, &stored);
-        put_delivered(&mut frame, &delivery, &stored);
+        put_delivered(&mut frame, DELIVER_MESSAGES, &delivery, &stored);
+        put_reading(&mut frame, &Reading { subscription: key, queue: QueueId(0), seq: 7, skipped: 300 }, &stored);
         let deliver = wire::Deliver::decode(frame.as_slice()).unwrap();
         let header = |name: &str, value: &str| wire::Header { name: name.to_owned(), value: value.to_owned() };
         let expected = wire::Delivered {
             lease_id: lease_id.to_bytes().to_vec().into(),
             seq: 0,
             attempt: 2,
-            skipped: 0,
+            skipped: 12,
             lease_ms: 30_000,
             id: vec![9; 16].into(),
             published_at_ms: 1_700_000_000_000,
@@ -166,6 +208,7 @@ mod tests {
             ordering_key: "k".to_owned(),
             payload: "payload".into(),
         };
-        assert_eq!(deliver, wire::Deliver { subscription: 300, messages: vec![expected.clone(), expected] });
+        let read = wire::Delivered { lease_id: Bytes::new(), seq: 7, attempt: 1, skipped: 300, lease_ms: 0, ..expected.clone() };
+        assert_eq!(deliver, wire::Deliver { subscription: 300, messages: vec![expected, read] });
     }
 }

@@ -1,8 +1,10 @@
 //! The batch being collected and the journal that it goes to. Entries are written straight into the batch's buffer; acks of one group
 //! share an entry.
 
-use qwerq_core::dispatch::GroupKey;
-use qwerq_core::entry::{AttemptEnded, Ended, MESSAGES_PER_ENTRY_MAX, PUBLISH_KIND, Publish, PublishWriter, Settle};
+use qwerq_core::dispatch::{DeadLetter, GroupKey};
+use qwerq_core::entry::{
+    AttemptEnded, Ended, ItemHead, ItemWriter, MESSAGES_PER_ENTRY_MAX, MOVED_KIND, Moved, Origin, PUBLISH_KIND, Publish, Settle,
+};
 use qwerq_core::{Body, Entry, Millis, Proposal, QueueId, Seq};
 use rustc_hash::FxHashMap;
 
@@ -35,6 +37,14 @@ pub(super) struct Log {
     ended: FxHashMap<GroupKey, Vec<Ended>>,
     /// Groups with settles or ended attempts, in the order in which they came up.
     groups: Vec<GroupKey>,
+    /// Dead letters, whose payloads have to be read before they can be written.
+    letters: Vec<DeadLetter>,
+}
+
+/// A message that moves, in the form in which it arrives.
+pub(super) struct MovedMessage {
+    pub(super) head: ItemHead,
+    pub(super) stored: Vec<u8>,
 }
 
 impl Log {
@@ -46,6 +56,7 @@ impl Log {
             settles: FxHashMap::default(),
             ended: FxHashMap::default(),
             groups: Vec::new(),
+            letters: Vec::new(),
         }
     }
 
@@ -60,7 +71,12 @@ impl Log {
 
     /// Whether there is nothing to commit.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.groups.is_empty()
+        self.entries.is_empty() && self.groups.is_empty() && self.letters.is_empty()
+    }
+
+    /// Takes the dead letters that wait to be written.
+    pub(super) fn take_letters(&mut self) -> Vec<DeadLetter> {
+        std::mem::take(&mut self.letters)
     }
 
     /// Bytes of the batch so far.
@@ -86,10 +102,10 @@ impl Log {
     }
 
     /// Begins a Publish entry; [`Log::end_publish`] ends it.
-    pub(super) fn begin_publish(&mut self, now: Millis, queue: QueueId, items: usize) -> (PublishWriter, usize) {
+    pub(super) fn begin_publish(&mut self, now: Millis, queue: QueueId, items: usize) -> (ItemWriter, usize) {
         self.batch.begin_record(TERM, PUBLISH_KIND);
         let payload_at = self.batch.buffer().len();
-        (PublishWriter::begin(self.batch.buffer(), now, queue, items), payload_at)
+        (ItemWriter::begin_publish(self.batch.buffer(), now, queue, items), payload_at)
     }
 
     /// The batch's buffer, for the items of a Publish entry.
@@ -98,25 +114,48 @@ impl Log {
     }
 
     /// Ends a Publish entry; one without items leaves no trace.
-    pub(super) fn end_publish(&mut self, now: Millis, writer: PublishWriter, payload_at: usize) {
+    pub(super) fn end_publish(&mut self, now: Millis, queue: QueueId, writer: ItemWriter, payload_at: usize) {
         if writer.is_empty() {
             self.batch.abandon_record();
             return;
         }
         self.batch.end_record();
-        let publish: Publish = writer.finish();
-        self.entries.push(Logged { now, body: Body::Publish(publish), payload_at });
+        self.entries.push(Logged { now, body: Body::Publish(Publish { queue, items: writer.finish() }), payload_at });
+    }
+
+    /// Adds a Moved entry, with a message for each that the origin names.
+    pub(super) fn push_moved(&mut self, now: Millis, origin: Origin, messages: Vec<MovedMessage>) {
+        self.batch.begin_record(TERM, MOVED_KIND);
+        let payload_at = self.batch.buffer().len();
+        let mut writer = ItemWriter::begin_moved(self.batch.buffer(), now, &origin);
+        for MovedMessage { head, stored } in messages {
+            writer.item(self.batch.buffer(), head, |out| out.extend_from_slice(&stored));
+        }
+        self.batch.end_record();
+        self.entries.push(Logged { now, body: Body::Moved(Moved { origin, items: writer.finish() }), payload_at });
     }
 
     /// Adds what dispatch proposes.
-    pub(super) fn propose(&mut self, proposal: Proposal) {
-        let (Proposal::Settle { group, .. } | Proposal::AttemptEnded { group, .. }) = proposal;
+    pub(super) fn propose(&mut self, now: Millis, proposal: Proposal) {
+        match proposal {
+            Proposal::Settle { group, seq, .. } => {
+                self.note_group(group);
+                self.settles.entry(group).or_default().push(seq);
+            }
+            Proposal::AttemptEnded { group, ended } => {
+                self.note_group(group);
+                self.ended.entry(group).or_default().push(ended);
+            }
+            Proposal::DeadLetter(letter) => self.letters.push(*letter),
+            Proposal::Remove { queue, seqs, .. } => self.push(now, Body::Removed { queue, seqs }),
+            Proposal::Floor { queue, to } => self.push(now, Body::Floor { queue, to }),
+            Proposal::DeleteGroup { group: GroupKey { queue, group } } => self.push(now, Body::GroupDeleted { queue, group }),
+        }
+    }
+
+    fn note_group(&mut self, group: GroupKey) {
         if self.settles.get(&group).is_none_or(Vec::is_empty) && self.ended.get(&group).is_none_or(Vec::is_empty) {
             self.groups.push(group);
-        }
-        match proposal {
-            Proposal::Settle { seq, .. } => self.settles.entry(group).or_default().push(seq),
-            Proposal::AttemptEnded { ended, .. } => self.ended.entry(group).or_default().push(ended),
         }
     }
 

@@ -9,14 +9,20 @@ mod clock;
 mod command;
 mod consume;
 mod deliver;
+mod due;
 mod fault;
+mod fetch;
+mod letters;
 mod log;
 mod outbox;
 mod payloads;
 mod publish;
 mod queues;
+mod read;
+mod redrive;
 mod reply;
 mod schemas;
+mod serve;
 mod start;
 
 use std::collections::VecDeque;
@@ -24,10 +30,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use qwerq_core::{Applied, Body, Dispatch, Pending, SessionId, State};
+use qwerq_core::dispatch::{Ending, Reason};
+use qwerq_core::entry::{Item, Origin};
+use qwerq_core::{Applied, Body, Dispatch, Pending, Proposal, SessionId, Space, State};
 use qwerq_proto::wire;
 use rustc_hash::FxHashMap;
 
+use crate::calls::Calls;
 use crate::config::{Config, Durability};
 use crate::http::Metrics;
 use crate::policies::Policies;
@@ -37,11 +46,14 @@ use crate::store::{Location, Store};
 use checkpoint::Checkpoints;
 use clock::Clock;
 pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
+pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
+use fetch::Fetches;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
+pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use start::StartError;
 
@@ -68,6 +80,7 @@ pub struct Shard {
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
     policies: Arc<Policies>,
+    calls: Arc<Calls>,
     store: Arc<Store>,
     commands: Receiver<Command>,
     /// For the shard's own helpers to report with.
@@ -83,12 +96,15 @@ pub struct Shard {
     touched: Vec<SessionId>,
     replies: Vec<Reply>,
     frames: DeliverFrames,
+    fetches: Fetches,
     /// First sequences of the committed batch's Publish entries, by position in the batch.
     firsts: Vec<u64>,
     scratch: Vec<u8>,
     /// Publishes that wait for a checkpoint, and what their connections sent after them.
     held: VecDeque<Command>,
     storage_full: bool,
+    /// More is due than one turn moves.
+    more_due: bool,
     last_sync: Instant,
     syncing: bool,
     stopping: bool,
@@ -118,12 +134,12 @@ impl Shard {
             self.handle(first)?;
             self.collect()?;
         }
-        self.tick();
+        self.tick()?;
         self.commit()?;
         let more = self.deliver()?;
         self.flush();
         self.maintain()?;
-        Ok(more)
+        Ok(more || self.more_due)
     }
 
     /// Waits for a command, or until time itself asks for something.
@@ -132,7 +148,8 @@ impl Shard {
             return self.commands.try_recv().ok();
         }
         let now = self.clock.now();
-        let until_deadline = self.dispatch.next_deadline().map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let deadlines = [self.dispatch.next_deadline(), self.fetches.next_deadline(), self.state.next_due()];
+        let until_deadline = deadlines.into_iter().flatten().min().map(|at| Duration::from_millis(at.saturating_sub(now)));
         let timeout = until_deadline.into_iter().chain(self.until_upkeep()).min();
         match timeout {
             Some(timeout) => match self.commands.recv_timeout(timeout) {
@@ -191,6 +208,8 @@ impl Shard {
             Command::Reply { session, frames } => self.replies.push(Reply::Frames { session, bytes: frames }),
             Command::Publish(command) => self.publish(*command)?,
             Command::Consume(asker, consume) => self.consume(asker, &consume)?,
+            Command::Fetch(asker, fetch) => self.fetch(asker, &fetch)?,
+            Command::Cancel(session, cancel) => self.cancel(session, cancel),
             Command::Credit(session, credit) => self.credit(session, &credit),
             Command::Unsubscribe(asker, unsubscribe) => self.unsubscribe(asker, &unsubscribe),
             Command::Settle(asker, opcode, settle) => self.settle(asker, opcode, &settle),
@@ -206,6 +225,11 @@ impl Shard {
             Command::SchemaGet(asker, get) => self.schema_get(asker, &get),
             Command::SchemaList(asker, list) => self.schema_list(asker, &list),
             Command::Peek(asker, peek) => self.peek(asker, &peek)?,
+            Command::Seek(asker, request) => self.seek(asker, &request)?,
+            Command::CommitOffset(asker, commit) => self.commit_offset(asker, &commit)?,
+            Command::DeadLetters(asker, letters) => self.dead_letters(asker, &letters)?,
+            Command::Redrive(asker, redrive) => self.redrive(asker, &redrive)?,
+            Command::DeadLettersPurge(asker, letters) => self.dead_letters_purge(asker, &letters)?,
             Command::Stats(reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
                 let _ = reply.send(self.stats());
@@ -224,24 +248,47 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
+        self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
-            self.log.propose(proposal);
+            self.propose(now, proposal);
         }
         // The outbox is closed behind the replies that still wait for the commit.
         self.replies.push(Reply::End(session));
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), Fault> {
         let now = self.clock.now();
         for proposal in self.dispatch.tick(&self.state, now) {
-            self.log.propose(proposal);
+            self.propose(now, proposal);
         }
+        self.expire_fetches(now);
+        self.fall_due(now)
+    }
+
+    /// Takes up what dispatch proposes, and counts how messages end.
+    fn propose(&mut self, now: qwerq_core::Millis, proposal: Proposal) {
+        match &proposal {
+            Proposal::Settle { ending: Ending::Dropped, .. } => self.metrics.dropped.add(1),
+            Proposal::Settle { ending: Ending::Expired, .. } => self.metrics.expired.add(1),
+            Proposal::Remove { ending: Ending::Expired, seqs, .. } => self.metrics.expired.add(seqs.len() as u64),
+            Proposal::DeadLetter(letter) if letter.reason == Reason::Expired => self.metrics.expired.add(1),
+            _ => {}
+        }
+        self.log.propose(now, proposal);
     }
 
     /// Makes the batch durable, applies it, and answers what waited for it.
     fn commit(&mut self) -> Result<(), Fault> {
-        let now = self.clock.now();
         self.firsts.clear();
+        self.bury()?;
+        self.write()?;
+        self.pending.clear();
+        self.answer()
+    }
+
+    /// Makes what is in the batch durable and applies it; nobody is answered yet.
+    fn write(&mut self) -> Result<(), Fault> {
+        let now = self.clock.now();
         let started = Instant::now();
         if let Some(committed) = self.log.commit(now)? {
             self.metrics.journal_sync_us.observe_duration(started.elapsed());
@@ -249,8 +296,6 @@ impl Shard {
             self.checkpoints.grew(committed.appended.buffer.len());
             self.apply(committed);
         }
-        self.pending.clear();
-        self.answer();
         Ok(())
     }
 
@@ -259,6 +304,9 @@ impl Shard {
         let now = self.clock.now();
         let reusable = self.payloads.keep(&appended);
         for logged in entries {
+            if let Body::Publish(publish) = &logged.body {
+                self.metrics.published.add(publish.items.len() as u64);
+            }
             let base = appended.position(logged.payload_at);
             let applied = apply_entry(&mut self.state, &mut self.payloads.locations, logged.now, logged.body, |range| Location {
                 segment: base.segment,
@@ -266,9 +314,10 @@ impl Shard {
                 len: range.end - range.start,
             });
             self.firsts.push(match &applied {
-                Applied::Published { first, count, .. } => {
-                    self.metrics.published.add(u64::from(*count));
-                    *first
+                Applied::Published { first, .. } => *first,
+                Applied::Moved { origin, moved, .. } => {
+                    self.count_moved(origin, moved.len() as u64);
+                    0
                 }
                 _ => 0,
             });
@@ -276,6 +325,14 @@ impl Shard {
         }
         if let Some(buffer) = reusable {
             self.log.reuse(buffer);
+        }
+    }
+
+    fn count_moved(&self, origin: &Origin, count: u64) {
+        match origin {
+            Origin::Failed { .. } | Origin::Invalid { .. } => self.metrics.dead_lettered.add(count),
+            Origin::Redriven { .. } => self.metrics.redriven.add(count),
+            Origin::Due { .. } => {}
         }
     }
 
@@ -287,12 +344,13 @@ impl Shard {
     }
 
     /// Sends the replies that waited for the commit.
-    fn answer(&mut self) {
+    fn answer(&mut self) -> Result<(), Fault> {
         let mut replies = std::mem::take(&mut self.replies);
         for reply in replies.drain(..) {
             match reply {
                 Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
                 Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::Fetch(fetch) => self.begin_fetch(&fetch)?,
                 Reply::End(session) => {
                     if let Some(session) = self.sessions.remove(&session) {
                         session.outbox.close();
@@ -301,6 +359,7 @@ impl Shard {
             }
         }
         self.replies = replies;
+        Ok(())
     }
 
     fn answer_publish(&mut self, reply: PublishReply) {
@@ -312,12 +371,14 @@ impl Shard {
                     let seq = self.firsts[entry] + u64::from(at);
                     reply::put_stored_result(&mut results, id, Some(seq), reply.schema_version, false);
                 }
-                ItemReply::Duplicate { id, seq } => reply::put_stored_result(&mut results, id, Some(seq), reply.schema_version, true),
+                ItemReply::Delayed { id } => reply::put_stored_result(&mut results, id, None, reply.schema_version, false),
+                ItemReply::Duplicate { id, seq } => reply::put_stored_result(&mut results, id, seq, reply.schema_version, true),
                 ItemReply::DuplicateOfPending { id, queue, key } => {
                     let seq = self.state.queue(queue).and_then(|queue| queue.remembered(&key));
                     reply::put_stored_result(&mut results, id, seq, reply.schema_version, true);
                 }
                 ItemReply::Refused(error) => reply::put_refused_result(&mut results, *error),
+                ItemReply::DeadLettered { id, error } => reply::put_dead_lettered_result(&mut results, id, *error),
             }
         }
         let durability = match self.config.durability {
@@ -364,26 +425,55 @@ fn apply_entry(
     body: Body,
     locate: impl Fn(&std::ops::Range<u32>) -> Location,
 ) -> Applied {
-    if let Body::Publish(publish) = &body {
-        let first = state.queue(publish.queue).expect("admission checked that the queue exists").next_seq();
-        locations.add(publish.queue, first, publish.items.iter().map(|item| locate(&item.stored)));
+    let mut arriving = Vec::new();
+    match &body {
+        Body::Publish(publish) => {
+            let queue = state.queue(publish.queue).expect("admission checked that the queue exists");
+            let located = |delayed: bool| {
+                let items = publish.items.iter().filter(move |item: &&Item| (item.due != 0) == delayed);
+                items.map(|item| locate(&item.stored))
+            };
+            locations.add((queue.id, Space::Live), queue.next_seq(), located(false));
+            locations.add((queue.id, Space::Delayed), queue.next_delayed(), located(true));
+        }
+        Body::Moved(moved) => arriving = moved.items.iter().map(|item| locate(&item.stored)).collect(),
+        _ => {}
     }
     let applied = state.apply(qwerq_core::Entry { now, body });
     match &applied {
-        Applied::Settled(settle) => {
-            let messages = state.queue(settle.queue).expect("a settled queue exists").messages();
-            for seq in settle.seqs.iter().filter(|seq| messages.get(**seq).is_none()) {
-                locations.remove(settle.queue, *seq..*seq + 1);
+        Applied::Settled(settle) => forget_removed(state, locations, settle.queue, &settle.seqs),
+        Applied::Moved { origin, to, first, moved, .. } => {
+            match origin {
+                Origin::Due { queue, keys } => {
+                    keys.iter().for_each(|key| locations.remove((*queue, Space::Delayed), key.number..key.number + 1));
+                }
+                Origin::Failed { queue, seqs, .. } | Origin::Redriven { from: queue, seqs, .. } => {
+                    forget_removed(state, locations, *queue, seqs);
+                }
+                Origin::Invalid { .. } => {}
             }
+            locations.add((*to, Space::Live), *first, moved.iter().map(|at| arriving[*at]));
         }
-        Applied::Floored { queue, to, .. } => locations.remove(*queue, 0..*to),
+        Applied::Removed { queue, seqs, .. } => forget_removed(state, locations, *queue, seqs),
+        Applied::Floored { queue, to, delayed_to, .. } => {
+            locations.remove((*queue, Space::Live), 0..*to);
+            locations.remove((*queue, Space::Delayed), 0..*delayed_to);
+        }
         Applied::Queue(queue) if state.queue(*queue).is_none() => locations.drop_queue(*queue),
-        Applied::Group(queue, _) => {
+        Applied::Group(queue, _) | Applied::Sought(queue, _) | Applied::SettledThrough(queue, _) => {
             if let Some(queue) = state.queue(*queue) {
-                locations.retain(queue.id, |seq| queue.messages().get(seq).is_some());
+                locations.retain((queue.id, Space::Live), |seq| queue.messages().get(seq).is_some());
             }
         }
         _ => {}
     }
     applied
+}
+
+/// Forgets where those of `seqs` are that are not stored any more.
+fn forget_removed(state: &State, locations: &mut Locations, queue: qwerq_core::QueueId, seqs: &[qwerq_core::Seq]) {
+    let Some(messages) = state.queue(queue).map(qwerq_core::Queue::messages) else { return };
+    for seq in seqs.iter().filter(|seq| messages.get(**seq).is_none()) {
+        locations.remove((queue, Space::Live), *seq..*seq + 1);
+    }
 }

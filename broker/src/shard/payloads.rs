@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use qwerq_core::{QueueId, Seq};
+use qwerq_core::{QueueId, Seq, Space};
 use rustc_hash::FxHashMap;
 
 use crate::files::{DiskFiles, Files};
@@ -32,9 +32,17 @@ pub(super) struct Payloads {
 #[derive(Default)]
 pub(super) struct Locations {
     /// Messages of the running generation.
-    fresh: FxHashMap<QueueId, Positions>,
+    fresh: FxHashMap<(QueueId, Space), Positions>,
     /// Messages of the generation that a checkpoint is writing.
-    frozen: FxHashMap<QueueId, Positions>,
+    frozen: FxHashMap<(QueueId, Space), Positions>,
+}
+
+/// The name of a numbering in the store.
+pub(super) fn store_space(space: Space) -> u8 {
+    match space {
+        Space::Live => MessageKey::LIVE,
+        Space::Delayed => MessageKey::DELAYED,
+    }
 }
 
 /// Positions of consecutive messages of a queue; a length of 0 marks one that is gone.
@@ -103,19 +111,19 @@ impl Tail {
 /// Messages read from the store together with the one that was asked for.
 #[derive(Default)]
 struct Ahead {
-    queue: Option<QueueId>,
-    messages: VecDeque<(Seq, Vec<u8>)>,
+    of: Option<(QueueId, Space)>,
+    messages: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Locations {
-    fn get(&self, queue: QueueId, seq: Seq) -> Option<Location> {
-        let find = |generation: &FxHashMap<QueueId, Positions>| generation.get(&queue).and_then(|positions| positions.get(seq));
+    fn get(&self, at: (QueueId, Space), number: u64) -> Option<Location> {
+        let find = |generation: &FxHashMap<(QueueId, Space), Positions>| generation.get(&at).and_then(|positions| positions.get(number));
         find(&self.fresh).or_else(|| find(&self.frozen))
     }
 
-    /// Takes note of where new messages of a queue are; `first` follows the last one's sequence.
-    pub(super) fn add(&mut self, queue: QueueId, first: Seq, locations: impl Iterator<Item = Location>) {
-        let positions = self.fresh.entry(queue).or_default();
+    /// Takes note of where new messages of a queue are; `first` follows the last one's number.
+    pub(super) fn add(&mut self, at: (QueueId, Space), first: u64, locations: impl Iterator<Item = Location>) {
+        let positions = self.fresh.entry(at).or_default();
         if positions.locations.is_empty() {
             positions.first = first;
         }
@@ -124,15 +132,15 @@ impl Locations {
     }
 
     /// Forgets messages; those in the store leave with the next checkpoint.
-    pub(super) fn remove(&mut self, queue: QueueId, range: Range<Seq>) {
-        if let Some(positions) = self.fresh.get_mut(&queue) {
+    pub(super) fn remove(&mut self, at: (QueueId, Space), range: Range<u64>) {
+        if let Some(positions) = self.fresh.get_mut(&at) {
             positions.remove(range);
         }
     }
 
     /// Forgets a queue's messages that are not to be kept.
-    pub(super) fn retain(&mut self, queue: QueueId, keep: impl Fn(Seq) -> bool) {
-        if let Some(positions) = self.fresh.get_mut(&queue) {
+    pub(super) fn retain(&mut self, at: (QueueId, Space), keep: impl Fn(u64) -> bool) {
+        if let Some(positions) = self.fresh.get_mut(&at) {
             let gone: Vec<_> = (positions.first..).take(positions.locations.len()).filter(|seq| !keep(*seq)).collect();
             gone.into_iter().for_each(|seq| positions.remove(seq..seq + 1));
         }
@@ -140,8 +148,10 @@ impl Locations {
 
     /// Forgets a queue.
     pub(super) fn drop_queue(&mut self, queue: QueueId) {
-        self.fresh.remove(&queue);
-        self.frozen.remove(&queue);
+        for space in [Space::Live, Space::Delayed] {
+            self.fresh.remove(&(queue, space));
+            self.frozen.remove(&(queue, space));
+        }
     }
 
     /// Ends the generation: what a checkpoint must write.
@@ -149,8 +159,8 @@ impl Locations {
         debug_assert!(self.frozen.is_empty(), "one checkpoint at a time");
         self.fresh.retain(|_, positions| !positions.locations.is_empty());
         self.frozen = std::mem::take(&mut self.fresh);
-        let run = |(queue, positions): (&QueueId, &Positions)| MessageRun {
-            first: MessageKey { queue: queue.0, space: MessageKey::LIVE, number: positions.first },
+        let run = |((queue, space), positions): (&(QueueId, Space), &Positions)| MessageRun {
+            first: MessageKey { queue: queue.0, space: store_space(*space), number: positions.first },
             locations: positions.locations.iter().copied().collect(),
         };
         self.frozen.iter().map(run).collect()
@@ -174,8 +184,13 @@ impl Payloads {
 
     /// Calls `each` with a message's stored form.
     pub(super) fn with<T>(&mut self, queue: QueueId, seq: Seq, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
-        let Some(location) = self.locations.get(queue, seq) else {
-            return self.with_stored(queue, seq, each);
+        self.with_in((queue, Space::Live), seq, each)
+    }
+
+    /// As [`Payloads::with`], by the number of either numbering.
+    pub(super) fn with_in<T>(&mut self, at: (QueueId, Space), number: u64, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
+        let Some(location) = self.locations.get(at, number) else {
+            return self.with_stored(at, number, each);
         };
         if let Some(bytes) = self.tail.get(location) {
             return Ok(each(bytes));
@@ -185,9 +200,10 @@ impl Payloads {
         Ok(each(&bytes))
     }
 
-    fn with_stored<T>(&mut self, queue: QueueId, seq: Seq, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
+    fn with_stored<T>(&mut self, at: (QueueId, Space), seq: u64, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
+        let (queue, space) = at;
         let ahead = &mut self.ahead;
-        if ahead.queue == Some(queue) {
+        if ahead.of == Some(at) {
             while ahead.messages.front().is_some_and(|(number, _)| *number < seq) {
                 ahead.messages.pop_front();
             }
@@ -195,10 +211,10 @@ impl Payloads {
             ahead.messages.clear();
         }
         if ahead.messages.front().is_none_or(|(number, _)| *number != seq) {
-            ahead.queue = Some(queue);
+            ahead.of = Some(at);
             ahead.messages.clear();
             let messages = &mut ahead.messages;
-            let first = MessageKey { queue: queue.0, space: MessageKey::LIVE, number: seq };
+            let first = MessageKey { queue: queue.0, space: store_space(space), number: seq };
             self.store.read_many(first, AHEAD_BYTES, &mut |number, bytes| messages.push_back((number, bytes.to_vec())))?;
         }
         match ahead.messages.front() {

@@ -1,14 +1,17 @@
 //! Publishing: from a decoded, validated request to an entry in the batch. The payload is copied once, into the batch's buffer.
 
 use bytes::Bytes;
-use qwerq_core::entry::MESSAGES_PER_ENTRY_MAX;
-use qwerq_core::options::SchemaMode;
+use qwerq_core::dispatch::Reason;
+use qwerq_core::entry::{ItemHead, MESSAGES_PER_ENTRY_MAX, Origin};
+use qwerq_core::options::{OnInvalid, SchemaMode};
 use qwerq_core::stored::{Content, key_hash};
-use qwerq_core::{Admission, MessageId, NewMessage, QueueId};
+use qwerq_core::{Admission, MessageId, Millis, NewMessage, QueueId, QueueOptions};
 use qwerq_proto::wire::{self, PublishItem};
 use qwerq_proto::{ErrorCode, MESSAGE_ID_BYTES, name};
 
 use super::command::PublishCommand;
+use super::letters::{Cause, RESERVED_HEADER};
+use super::log::MovedMessage;
 use super::reply::{self, ItemReply, PublishReply, Reply};
 use super::{Fault, Shard};
 
@@ -49,6 +52,7 @@ impl Shard {
         }
         items.clear();
         let mut violations = std::mem::take(&mut command.violations).into_iter().peekable();
+        let mut invalid = Vec::new();
         let mut position = 0;
         for chunk in command.publish.items.chunks(MESSAGES_PER_ENTRY_MAX) {
             let now = self.clock.now();
@@ -56,37 +60,99 @@ impl Shard {
             let (mut writer, payload_at) = self.log.begin_publish(now, queue, chunk.len());
             for item in chunk {
                 let violation = violations.next_if(|(at, _)| *at == position).map(|(_, error)| error);
+                let outcome = match violation {
+                    None => self.admit(&self.pending, queue, item, now),
+                    Some(error) if self.is_letter(queue, item, &error) => {
+                        let id = self.message_id(queue, item, now);
+                        self.pending.messages += 1;
+                        invalid.push((position, id, error.clone()));
+                        items.push(ItemReply::DeadLettered { id, error: Box::new(error) });
+                        position += 1;
+                        continue;
+                    }
+                    Some(error) => Err(error),
+                };
                 position += 1;
-                items.push(match violation.map_or_else(|| self.admit(&self.pending, queue, item, now), Err) {
+                items.push(match outcome {
                     Err(error) => ItemReply::Refused(Box::new(error)),
                     Ok(Admission::Duplicate { id, seq }) => ItemReply::Duplicate { id, seq },
                     Ok(Admission::DuplicateOfPending { id }) => {
                         ItemReply::DuplicateOfPending { id, queue, key: item.idempotency_key.clone() }
                     }
                     Ok(Admission::New) => {
-                        let at = u32::try_from(writer.len()).expect("an entry is bounded");
+                        let at = writer.positioned();
                         let id = self.message_id(queue, item, now);
                         let size = message_size(item);
                         self.pending.add(queue, &new_message(item, size), id);
-                        let dedup = (!item.idempotency_key.is_empty()).then(|| (item.idempotency_key.clone(), id));
-                        let size = u32::try_from(size).expect("admission checked the size");
-                        let content = Content {
-                            id,
-                            published_at: now,
-                            schema_version: command.schema_version,
-                            headers: item.headers.iter().map(|header| (header.name.as_str(), header.value.as_str())),
-                            ordering_key: &item.ordering_key,
-                            payload: &item.payload,
+                        let options = &self.state.queue(queue).expect("just found or created").options;
+                        let (due, expires_at) = times(options, item, now);
+                        let head = ItemHead {
+                            size: u32::try_from(size).expect("admission checked the size"),
+                            key: key_hash(&item.ordering_key),
+                            due,
+                            expires_at,
+                            dedup: (!item.idempotency_key.is_empty()).then(|| (item.idempotency_key.clone(), id)),
                         };
-                        writer.item(self.log.buffer(), size, key_hash(&item.ordering_key), dedup, |out| content.encode(out));
-                        ItemReply::Stored { id, entry, at }
+                        let content = content(item, id, now, command.schema_version);
+                        writer.item(self.log.buffer(), head, |out| content.encode(out));
+                        if due == 0 { ItemReply::Stored { id, entry, at } } else { ItemReply::Delayed { id } }
                     }
                 });
             }
-            self.log.end_publish(now, writer, payload_at);
+            self.log.end_publish(now, queue, writer, payload_at);
         }
+        self.bury_invalid(queue, &command, invalid);
         self.reply_publish(&command, items);
         Ok(())
+    }
+
+    /// Whether what breaks the contract goes to the dead letters instead of being refused.
+    fn is_letter(&self, queue: QueueId, item: &PublishItem, error: &wire::Error) -> bool {
+        let options = &self.state.queue(queue).expect("just found or created").options;
+        options.on_invalid == OnInvalid::Dlq
+            && error.known_code() == Some(ErrorCode::SchemaViolation)
+            && check_item(item).is_ok()
+            && message_size(item) <= u64::from(options.max_message_bytes)
+    }
+
+    /// Writes what breaks the contract as dead letters. There was room for the whole publish, and headers are small beside it.
+    fn bury_invalid(&mut self, queue: QueueId, command: &PublishCommand, mut invalid: Vec<(usize, MessageId, wire::Error)>) {
+        let now = self.clock.now();
+        while !invalid.is_empty() {
+            let rest = invalid.split_off(invalid.len().min(MESSAGES_PER_ENTRY_MAX));
+            let messages: Vec<_> = invalid
+                .iter()
+                .map(|(position, id, error)| {
+                    let item = &command.publish.items[*position];
+                    let mut stored = Vec::new();
+                    content(item, *id, now, command.schema_version).encode(&mut stored);
+                    let detail = |name: &str| error.details.get(name).map_or("", String::as_str);
+                    let text = format!(
+                        "{}: {} [path={}, offset={}, version={}]",
+                        error.name,
+                        error.message,
+                        detail("path"),
+                        detail("offset"),
+                        command.schema_version
+                    );
+                    let cause = Cause {
+                        reason: Reason::Invalid.word(),
+                        error: &text,
+                        queue: &command.publish.queue,
+                        seq: None,
+                        group: None,
+                        attempts: 0,
+                        first_at: now,
+                        now,
+                    };
+                    let size = message_size(item) + cause.append(&mut stored) as u64;
+                    let size = u32::try_from(size).expect("a frame is smaller");
+                    MovedMessage { head: ItemHead { size, key: key_hash(&item.ordering_key), ..ItemHead::default() }, stored }
+                })
+                .collect();
+            self.log.push_moved(now, Origin::Invalid { queue, count: messages.len() }, messages);
+            invalid = rest;
+        }
     }
 
     /// The queue that a publish goes to; `None`: it is to be created.
@@ -194,7 +260,29 @@ impl Shard {
     }
 }
 
-fn contract_required(queue: &str) -> wire::Error {
+fn content(item: &PublishItem, id: MessageId, now: Millis, schema_version: u32) -> Content<'_, impl Iterator<Item = (&str, &str)>> {
+    Content {
+        id,
+        published_at: now,
+        schema_version,
+        headers: item.headers.iter().map(|header| (header.name.as_str(), header.value.as_str())),
+        ordering_key: &item.ordering_key,
+        payload: &item.payload,
+    }
+}
+
+/// When an item falls due (0: at once) and when it expires (0: never). A ttl counts from being due.
+fn times(options: &QueueOptions, item: &PublishItem, now: Millis) -> (Millis, Millis) {
+    let delay = item.delay_ms.unwrap_or(if item.deliver_at_ms.is_some() { 0 } else { options.delay_ms });
+    let due = item.deliver_at_ms.unwrap_or_else(|| now.saturating_add(delay));
+    let expires_at = match item.ttl_ms.unwrap_or(options.message_ttl_ms) {
+        0 => 0,
+        ttl => due.max(now).saturating_add(ttl),
+    };
+    (if due > now { due } else { 0 }, expires_at)
+}
+
+pub(crate) fn contract_required(queue: &str) -> wire::Error {
     let text =
         format!("queue `{queue}` has no contract and the mode is strict; register one: qwer-q schema register -q {queue} -p FILE -m TYPE");
     ErrorCode::ContractRequired.with(text).detail("queue", queue)
@@ -219,16 +307,14 @@ fn new_message(item: &PublishItem, size: u64) -> NewMessage<'_> {
 
 /// What is wrong with an item whatever its queue holds.
 fn check_item(item: &PublishItem) -> Result<(), wire::Error> {
-    check_headers(item)?;
+    check_headers(&item.headers)?;
     for (what, key) in [("ordering_key", &item.ordering_key), ("idempotency_key", &item.idempotency_key)] {
         if key.len() > KEY_BYTES_MAX {
             return Err(ErrorCode::InvalidArgument.with(format!("{what} has {} bytes, at most {KEY_BYTES_MAX} are allowed", key.len())));
         }
     }
-    if item.delay_ms.is_some() || item.deliver_at_ms.is_some() || item.ttl_ms.is_some() {
-        return Err(
-            ErrorCode::Unsupported.with("this broker does not delay or expire messages yet; publish without delay, deliver_at and ttl")
-        );
+    if item.delay_ms.is_some() && item.deliver_at_ms.is_some() {
+        return Err(ErrorCode::InvalidArgument.with("a message has a delay or a deliver_at, not both"));
     }
     check_id(&item.id)
 }
@@ -240,20 +326,21 @@ fn check_id(id: &Bytes) -> Result<(), wire::Error> {
     Err(ErrorCode::InvalidArgument.with(format!("a message id has {MESSAGE_ID_BYTES} bytes, this one {}", id.len())))
 }
 
-fn check_headers(item: &PublishItem) -> Result<(), wire::Error> {
-    if item.headers.is_empty() {
+/// What is wrong with the headers of a message, a request or a reply.
+pub(crate) fn check_headers(headers: &[wire::Header]) -> Result<(), wire::Error> {
+    if headers.is_empty() {
         return Ok(());
     }
-    if item.headers.len() > HEADERS_MAX {
-        return Err(ErrorCode::InvalidHeader.with(format!("{} headers, at most {HEADERS_MAX} are allowed", item.headers.len())));
+    if headers.len() > HEADERS_MAX {
+        return Err(ErrorCode::InvalidHeader.with(format!("{} headers, at most {HEADERS_MAX} are allowed", headers.len())));
     }
     let mut bytes = 0;
-    for header in &item.headers {
+    for header in headers {
         bytes += header.name.len() + header.value.len();
         if header.name.is_empty() {
             return Err(ErrorCode::InvalidHeader.with("a header has no name"));
         }
-        if header.name.starts_with("qwerq-") {
+        if header.name.starts_with(RESERVED_HEADER) {
             return Err(ErrorCode::InvalidHeader
                 .with(format!("header `{}`: names that start with `qwerq-` are the broker's", header.name))
                 .detail("header", &header.name));
@@ -288,6 +375,25 @@ mod tests {
             let error = check_item(&with_headers(&headers)).unwrap_err();
             assert_eq!(error.known_code(), Some(ErrorCode::InvalidHeader));
             assert!(error.message.contains(says), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn a_delay_is_the_items_or_the_queues_and_a_ttl_counts_from_being_due() {
+        let plain = QueueOptions::default();
+        let both = QueueOptions { delay_ms: 100, message_ttl_ms: 1_000, ..QueueOptions::default() };
+        let item = |delay_ms, deliver_at_ms, ttl_ms| PublishItem { delay_ms, deliver_at_ms, ttl_ms, ..PublishItem::default() };
+        for (options, item, expected) in [
+            (&plain, item(None, None, None), (0, 0)),
+            (&plain, item(Some(0), None, None), (0, 0)),
+            (&plain, item(Some(7), None, Some(5)), (57, 62)),
+            (&plain, item(None, Some(90), Some(5)), (90, 95)),
+            (&plain, item(None, Some(40), Some(5)), (0, 55)),
+            (&both, item(None, None, None), (150, 1_150)),
+            (&both, item(Some(0), None, None), (0, 1_050)),
+            (&both, item(None, Some(60), Some(0)), (60, 0)),
+        ] {
+            assert_eq!(times(options, &item, 50), expected, "{item:?}");
         }
     }
 

@@ -81,6 +81,11 @@ impl Shard {
             if options.mode != queue.options.mode {
                 return Err(ErrorCode::WrongMode.with("a queue does not become a stream, nor the other way round; create another one"));
             }
+            if queue.is_dlq() && (given.on_failure.is_some() || given.message_ttl_ms.is_some() || given.delay_ms.is_some()) {
+                return Err(ErrorCode::InvalidArgument.with(
+                    "a dead letter queue retries forever and keeps its letters: on_failure, message_ttl and delay do not apply to it",
+                ));
+            }
             Ok(Body::QueueUpdated { queue: queue.id, options })
         });
         match planned {
@@ -116,11 +121,14 @@ impl Shard {
     pub(super) fn queue_purge(&mut self, asker: Asker, name: &str) -> Result<(), Fault> {
         // What is pending goes into the queue first, so that a purge takes everything that was sent before it.
         self.commit()?;
-        let planned = self.queue_of(name).map(|queue| (queue.id, queue.next_seq(), queue.messages().count()));
+        let planned = self.queue_of(name).map(|queue| {
+            let body = Body::Purged { queue: queue.id, to: queue.next_seq(), delayed_to: queue.next_delayed() };
+            (body, queue.stored_messages())
+        });
         match planned {
-            Ok((queue, to, messages)) => {
-                self.commit_alone(Body::Floor { queue, to })?;
-                self.replies.push(reply::frame(asker, Opcode::QueuePurged, &wire::Purged { messages }));
+            Ok((body, messages)) => {
+                self.commit_alone(body)?;
+                self.replies.push(reply::frame(asker, Opcode::QueuePurged, &wire::Purged { messages, next_seq: None }));
             }
             Err(error) => self.replies.push(reply::error(asker, &error)),
         }
@@ -188,7 +196,7 @@ impl Shard {
     }
 
     fn figures(&self, queue: &Queue) -> QueueStats {
-        let depth = queue.messages().count();
+        let live = queue.messages().count();
         let mut in_flight = 0;
         let mut backing_off = 0;
         let mut most_busy = 0;
@@ -201,11 +209,11 @@ impl Shard {
         }
         QueueStats {
             name: queue.name.to_string(),
-            depth,
-            bytes: queue.messages().bytes(),
+            depth: queue.stored_messages(),
+            bytes: queue.stored_bytes(),
             // With several groups: what the busiest one still has to take.
-            ready: depth.saturating_sub(most_busy),
-            delayed: 0,
+            ready: live.saturating_sub(most_busy),
+            delayed: queue.delayed().count(),
             backing_off,
             in_flight,
         }

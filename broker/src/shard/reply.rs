@@ -8,12 +8,15 @@ use qwerq_core::{MessageId, Seq};
 use qwerq_proto::{ErrorCode, Opcode, encode_frame, encode_payload_frame, wire};
 
 use super::command::Asker;
+use super::fetch::Fetch;
 
 /// A reply that waits for the commit.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// PUBLISH_ACK.
     Publish(PublishReply),
+    /// FETCHED, made when the reply's turn comes, unless it waits for a message.
+    Fetch(Fetch),
     /// The connection is gone: nothing follows.
     End(qwerq_core::SessionId),
     /// Anything whose bytes are known.
@@ -40,8 +43,12 @@ pub(super) struct PublishReply {
 pub(super) enum ItemReply {
     /// Stored by an entry of the batch, at a position in it.
     Stored { id: MessageId, entry: usize, at: u32 },
-    /// Seen before.
-    Duplicate { id: MessageId, seq: Seq },
+    /// Stored until it falls due; it has no position yet.
+    Delayed { id: MessageId },
+    /// It breaks the contract, and went to the dead letters.
+    DeadLettered { id: MessageId, error: Box<wire::Error> },
+    /// Seen before; the first may have had no position yet.
+    Duplicate { id: MessageId, seq: Option<Seq> },
     /// Seen before in the same batch; its position is remembered with its key.
     DuplicateOfPending { id: MessageId, queue: qwerq_core::QueueId, key: String },
     /// Not stored.
@@ -82,6 +89,17 @@ pub(super) fn put_stored_result(out: &mut Vec<u8>, id: MessageId, seq: Option<Se
 /// A refused item's result, appended as a field of a PUBLISH_ACK.
 pub(super) fn put_refused_result(out: &mut Vec<u8>, refused: wire::Error) {
     let result = wire::PublishResult { error: Some(refused), ..wire::PublishResult::default() };
+    field_bytes(out, 1, &result.encode_to_vec());
+}
+
+/// The result of an item that went to the dead letters, appended as a field of a PUBLISH_ACK.
+pub(super) fn put_dead_lettered_result(out: &mut Vec<u8>, id: MessageId, violation: wire::Error) {
+    let result = wire::PublishResult {
+        id: Bytes::copy_from_slice(&id.0),
+        error: Some(violation),
+        dead_lettered: true,
+        ..wire::PublishResult::default()
+    };
     field_bytes(out, 1, &result.encode_to_vec());
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use qwerq_core::{Body, Dispatch, Entry, Pending, State};
 use rustc_hash::FxHashMap;
 
+use crate::calls::Calls;
 use crate::config::{Config, Durability};
 use crate::files::DiskFiles;
 use crate::http::Metrics;
@@ -21,6 +22,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::deliver::DeliverFrames;
 use super::fault::Fault;
+use super::fetch::Fetches;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
 use super::{Shard, apply_entry};
@@ -49,6 +51,7 @@ impl Shard {
         metrics: Arc<Metrics>,
         registry: Arc<Registry>,
         policies: Arc<Policies>,
+        calls: Arc<Calls>,
         (back, commands): (Sender<Command>, Receiver<Command>),
     ) -> Result<Shard, StartError> {
         let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
@@ -86,6 +89,7 @@ impl Shard {
             metrics,
             registry,
             policies,
+            calls,
             store,
             commands,
             back,
@@ -98,10 +102,12 @@ impl Shard {
             touched: Vec::new(),
             replies: Vec::new(),
             frames: DeliverFrames::default(),
+            fetches: Fetches::default(),
             firsts: Vec::new(),
             scratch: Vec::new(),
             held: VecDeque::new(),
             storage_full: false,
+            more_due: false,
             last_sync: Instant::now(),
             syncing: false,
             stopping: false,

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::dispatch::isolation::{Isolation, is_suspect};
 use crate::dispatch::subscription::Subscription;
 use crate::group::Group;
-use crate::ids::{Seq, SubscriptionKey};
+use crate::ids::{Millis, Seq, SubscriptionKey};
 use crate::queue::Queue;
 
 #[derive(Debug, Default)]
@@ -15,9 +16,17 @@ pub(crate) struct GroupRun {
     cursor: Seq,
     /// Messages below the cursor that wait for a consumer.
     pub(crate) ready: BTreeSet<Seq>,
+    /// The same, put aside since they must be delivered alone.
+    pub(crate) suspects: BTreeSet<Seq>,
+    pub(crate) isolation: Option<Isolation>,
     /// Leased messages and their lease's counter.
     pub(crate) leased: FxHashMap<Seq, u64>,
-    pub(crate) backing_off: u64,
+    /// Messages that wait for their retry, and until when.
+    pub(crate) backing_off: FxHashMap<Seq, Millis>,
+    /// Expired messages whose end is proposed and not durable yet.
+    pub(crate) leaving: FxHashSet<Seq>,
+    /// Messages that retention took since the last delivery.
+    pub(crate) skipped: u64,
     pub(crate) consumers: u32,
     /// Whether the group is in the list of runnable ones.
     pub(crate) queued: bool,
@@ -55,28 +64,73 @@ impl GroupRun {
         self.offers.first().map(|(_, key)| *key)
     }
 
+    /// The consumer with credit that has no leases.
+    pub(crate) fn idle(&self) -> Option<SubscriptionKey> {
+        self.offers.first().filter(|(in_flight, _)| *in_flight == 0).map(|(_, key)| *key)
+    }
+
+    pub(crate) fn is_offered(&self, key: SubscriptionKey, subscription: &Subscription) -> bool {
+        self.offers.contains(&(subscription.in_flight, key))
+    }
+
+    /// Whether a suspect waits, or somebody for one, and none is leased.
+    pub(crate) fn may_isolate(&self) -> bool {
+        match self.isolation {
+            None => !self.suspects.is_empty(),
+            Some(Isolation::Reserved { .. }) => true,
+            Some(Isolation::Running { .. }) => false,
+        }
+    }
+
+    /// Takes out what nobody gets any more at the head of the suspects.
+    pub(crate) fn forget_spent_suspects(&mut self, queue: &Queue, group: &Group, now: Millis) {
+        while self.suspects.first().is_some_and(|seq| is_spent(queue, group, *seq, now)) {
+            self.suspects.pop_first();
+        }
+    }
+
+    /// New options may decide otherwise about who is a suspect.
+    pub(crate) fn review_suspects(&mut self) {
+        self.ready.append(&mut self.suspects);
+    }
+
+    /// Takes out what nobody gets any more at the head of the ready ones, and puts suspects aside, so that the first may go to anybody.
+    pub(crate) fn sift_ready(&mut self, queue: &Queue, group: &Group, now: Millis) {
+        while let Some(&seq) = self.ready.first() {
+            if is_spent(queue, group, seq, now) {
+                self.ready.pop_first();
+            } else if is_suspect(queue, group, seq) {
+                self.ready.pop_first();
+                self.suspects.insert(seq);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A lease has ended; says whether it was the isolated suspect's.
+    pub(crate) fn end_isolation(&mut self, counter: u64) -> bool {
+        let ended = self.isolation == Some(Isolation::Running { counter });
+        if ended {
+            self.isolation = None;
+        }
+        ended
+    }
+
     /// The next message to deliver: ready and fresh ones alternate, so that neither starves the other.
-    pub(crate) fn pick(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
+    pub(crate) fn pick(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
+        self.sift_ready(queue, group, now);
         let picked = if self.redelivered_last {
-            self.pick_fresh(queue, group).map(|seq| (seq, false)).or_else(|| self.pick_ready(group).map(|seq| (seq, true)))
+            self.pick_fresh(queue, group, now).map(|seq| (seq, false)).or_else(|| self.ready.pop_first().map(|seq| (seq, true)))
         } else {
-            self.pick_ready(group).map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group).map(|seq| (seq, false)))
+            self.ready.pop_first().map(|seq| (seq, true)).or_else(|| self.pick_fresh(queue, group, now).map(|seq| (seq, false)))
         };
         let (seq, again) = picked?;
         self.redelivered_last = again;
         Some(seq)
     }
 
-    fn pick_ready(&mut self, group: &Group) -> Option<Seq> {
-        while let Some(seq) = self.ready.pop_first() {
-            if !group.is_settled(seq) {
-                return Some(seq);
-            }
-        }
-        None
-    }
-
-    fn pick_fresh(&mut self, queue: &Queue, group: &Group) -> Option<Seq> {
+    fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
         // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
         // created over many gaps would never close them.
         let is_paused = group.settled_intervals() as u64 >= queue.options.max_unsettled;
@@ -92,6 +146,9 @@ impl GroupRun {
                 continue;
             }
             let facts = queue.messages().get(seq).expect("what a group has not settled is stored");
+            if facts.is_expired(now) {
+                continue;
+            }
             if self.lock_key(facts.key, seq) {
                 return Some(seq);
             }
@@ -112,13 +169,29 @@ impl GroupRun {
         false
     }
 
-    /// The message is settled: the next one of its key becomes ready.
-    pub(crate) fn unlock_key_of(&mut self, seq: Seq) {
+    /// The message is settled: nothing more happens to it. Gives the time of its retry, if it waited for one.
+    pub(crate) fn forget(&mut self, seq: Seq, group: &Group) -> Option<Millis> {
+        if !self.ready.is_empty() {
+            self.ready.remove(&seq);
+        }
+        if !self.suspects.is_empty() {
+            self.suspects.remove(&seq);
+        }
+        if !self.leaving.is_empty() {
+            self.leaving.remove(&seq);
+        }
+        self.unlock_key_of(seq, group);
+        if self.backing_off.is_empty() { None } else { self.backing_off.remove(&seq) }
+    }
+
+    /// The next message of its key becomes ready. Those that were settled while they waited are passed over.
+    fn unlock_key_of(&mut self, seq: Seq, group: &Group) {
         let Some(key) = self.held.remove(&seq) else {
             return;
         };
         let run = self.keys.get_mut(&key).expect("a held key has a run");
-        match run.waiting.pop_first() {
+        let next = std::iter::from_fn(|| run.waiting.pop_first()).find(|next| !group.is_settled(*next));
+        match next {
             Some(next) => {
                 run.holder = next;
                 self.held.insert(next, key);
@@ -130,21 +203,35 @@ impl GroupRun {
         }
     }
 
-    /// Everything below `to` is settled; `group` has that already.
-    pub(crate) fn forget_below(&mut self, to: Seq, group: &Group) {
+    /// Everything below `to` is settled; `group` has that already. Gives the retries that are void.
+    pub(crate) fn forget_below(&mut self, to: Seq, group: &Group) -> Vec<(Seq, Millis)> {
         self.cursor = self.cursor.max(to);
         self.ready = self.ready.split_off(&to);
-        for run in self.keys.values_mut() {
-            run.waiting.retain(|seq| !group.is_settled(*seq));
-        }
+        self.suspects = self.suspects.split_off(&to);
+        self.leaving.retain(|seq| *seq >= to);
+        let mut void: Vec<_> = self.backing_off.extract_if(|seq, _| *seq < to).collect();
+        void.sort_unstable();
         let mut gone: Vec<_> = self.held.keys().filter(|seq| **seq < to).copied().collect();
         gone.sort_unstable();
         for seq in gone {
-            self.unlock_key_of(seq);
+            self.unlock_key_of(seq, group);
         }
+        void
+    }
+
+    /// Begins anew at `floor`; whoever consumes goes on.
+    pub(crate) fn restart(&mut self, floor: Seq) {
+        let fresh =
+            GroupRun { consumers: self.consumers, queued: self.queued, offers: std::mem::take(&mut self.offers), ..GroupRun::new(floor) };
+        *self = fresh;
     }
 
     pub(crate) fn blocked_keys(&self) -> u64 {
         self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
     }
+}
+
+/// Settled, or expired: what has expired is taken away by a sweep, which knows of it.
+fn is_spent(queue: &Queue, group: &Group, seq: Seq, now: Millis) -> bool {
+    group.is_settled(seq) || queue.messages().get(seq).is_some_and(|facts| facts.is_expired(now))
 }

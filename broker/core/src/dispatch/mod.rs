@@ -2,25 +2,38 @@
 //!
 //! It checks a lease, then proposes lease-free changes ([`Proposal`]); the lease is held as *settling* until [`Dispatch::applied`] says
 //! that the change is durable. A restart or failover ends all leases without counting an attempt. It never sees a socket: a delivery
-//! names a subscription, and the shell knows whose it is. Read on in `lease.rs` and `group_run.rs`.
+//! names a subscription, and the shell knows whose it is. Read on in `lease.rs`, `group_run.rs` and `isolation.rs`; `pull.rs` and
+//! `reader.rs` are the two other ways to get messages.
 
+mod expiry;
+mod failure;
 mod group_run;
+mod isolation;
 mod lease;
+mod pull;
+mod reader;
+mod retention;
 mod subscription;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-use crate::entry::{Applied, AttemptEnded, Cause, Ended, Settle};
+use crate::entry::{Applied, AttemptEnded, Cause, Ended, Origin};
+use crate::group::Group;
 use crate::ids::{GroupId, Millis, QueueId, Seq, SessionId, SubscriptionKey};
-use crate::options::OnFailure;
 use crate::rejection::Rejection;
 use crate::state::State;
 
+use expiry::Sweeps;
+use failure::Failure;
+pub use failure::{DeadLetter, Reason};
 use group_run::GroupRun;
 use lease::Lease;
 pub use lease::LeaseId;
+use reader::Readers;
+pub use reader::Reading;
+use retention::Retention;
 use subscription::Subscription;
 pub use subscription::{Bounds, Subscribe};
 
@@ -46,12 +59,14 @@ pub struct Delivery {
     pub seq: Seq,
     /// 1 for the first delivery.
     pub attempt: u32,
+    /// Streams: messages that went before the group saw them, since its last delivery.
+    pub skipped: u64,
     /// How long the lease lasts, in milliseconds.
     pub lease_ms: u64,
 }
 
 /// A durable change that dispatch wants; the shell makes entries of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proposal {
     /// The group is done with the message.
     Settle {
@@ -59,6 +74,8 @@ pub enum Proposal {
         group: GroupKey,
         /// Which.
         seq: Seq,
+        /// How.
+        ending: Ending,
     },
     /// A delivery ended and counts.
     AttemptEnded {
@@ -67,6 +84,42 @@ pub enum Proposal {
         /// Which, and how.
         ended: Ended,
     },
+    /// The message becomes a dead letter.
+    DeadLetter(Box<DeadLetter>),
+    /// Messages go for all groups.
+    Remove {
+        /// From which queue.
+        queue: QueueId,
+        /// Which.
+        seqs: Vec<Seq>,
+        /// How.
+        ending: Ending,
+    },
+    /// Everything below a sequence goes.
+    Floor {
+        /// From which queue.
+        queue: QueueId,
+        /// The first that stays.
+        to: Seq,
+    },
+    /// The group has been idle for too long.
+    DeleteGroup {
+        /// Which.
+        group: GroupKey,
+    },
+}
+
+/// How a message ends, for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// A consumer acknowledged it.
+    Acked,
+    /// It failed, and the queue drops what fails.
+    Dropped,
+    /// Its time to live passed.
+    Expired,
+    /// It was the oldest of a full queue.
+    MadeRoom,
 }
 
 /// What a group is doing, for operators.
@@ -76,7 +129,7 @@ pub struct GroupStats {
     pub in_flight: u64,
     /// Messages that wait for their retry.
     pub backing_off: u64,
-    /// Open subscriptions.
+    /// Open subscriptions and waiting pulls.
     pub consumers: u32,
     /// Ordering keys whose next message waits for the one before it.
     pub blocked_keys: u64,
@@ -97,11 +150,16 @@ pub struct Dispatch {
     deadlines: BTreeSet<(Millis, u64)>,
     /// Retries that are not due yet.
     retries: BTreeSet<(Millis, GroupKey, Seq)>,
+    /// When suspects go out although their consumer is not idle.
+    isolations: BTreeSet<(Millis, GroupKey)>,
     /// Groups that may have something to deliver.
     runnable: VecDeque<GroupKey>,
     /// Subscriptions with an expired lease, which get nothing until their connection shows a sign of life.
     silent: BTreeSet<SubscriptionKey>,
     ended: Vec<SubscriptionKey>,
+    sweeps: Sweeps,
+    retention: Retention,
+    readers: Readers,
 }
 
 impl Dispatch {
@@ -118,11 +176,19 @@ impl Dispatch {
             leases: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             retries: BTreeSet::new(),
+            isolations: BTreeSet::new(),
             runnable: VecDeque::new(),
             silent: BTreeSet::new(),
             ended: Vec::new(),
+            sweeps: Sweeps::default(),
+            retention: Retention::default(),
+            readers: Readers::default(),
         };
         for queue in state.queues() {
+            dispatch.retention.grew(queue);
+            if let Some(next) = queue.messages().next_expiry(0) {
+                dispatch.sweeps.schedule(queue.id, next);
+            }
             for group in queue.groups().keys() {
                 dispatch.add_group(state, GroupKey { queue: queue.id, group: *group });
             }
@@ -138,10 +204,11 @@ impl Dispatch {
             if let Some(facts) = queue.messages().get(*seq) {
                 run.lock_key(facts.key, *seq);
             }
-            run.backing_off += 1;
+            run.backing_off.insert(*seq, attempt.not_before);
             self.retries.insert((attempt.not_before, key, *seq));
         }
         self.groups.insert(key, run);
+        self.retention.use_changed(key);
     }
 
     /// Opens a subscription on an existing group.
@@ -149,28 +216,36 @@ impl Dispatch {
     /// # Errors
     /// [`Rejection::SubscriptionExists`].
     pub fn subscribe(&mut self, key: SubscriptionKey, subscribe: &Subscribe) -> Result<(), Rejection> {
-        if self.subscriptions.contains_key(&key) {
+        if self.has_subscription(key) {
             return Err(Rejection::SubscriptionExists { number: key.number });
         }
-        let run = self.groups.get_mut(&subscribe.group).expect("the shell created the group");
-        let subscription = Subscription::new(subscribe);
-        run.consumers += 1;
-        run.offer(key, &subscription);
-        self.subscriptions.insert(key, subscription);
-        self.make_runnable(subscribe.group);
+        self.open(key, Subscription::new(subscribe));
         Ok(())
     }
 
-    /// Changes a subscription's bounds; says whether there is one.
+    fn open(&mut self, key: SubscriptionKey, subscription: Subscription) {
+        let group = subscription.group;
+        let run = self.groups.get_mut(&group).expect("the shell created the group");
+        run.consumers += 1;
+        run.offer(key, &subscription);
+        self.subscriptions.insert(key, subscription);
+        self.retention.use_changed(group);
+        self.make_runnable(group);
+    }
+
+    /// Changes a subscription's bounds, or grants a reader more; says whether there is one.
     pub fn credit(&mut self, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(subscription) = self.subscriptions.get_mut(&key) else {
-            return false;
+            return self.readers.grant(key, bounds);
         };
         let group = subscription.group;
         let run = self.groups.get_mut(&group).expect("a subscription's group exists");
         run.withdraw(key, subscription);
         subscription.bounds = bounds;
         run.offer(key, subscription);
+        if !subscription.is_able_when_idle() {
+            self.unreserve_consumer(key);
+        }
         self.make_runnable(group);
         true
     }
@@ -178,7 +253,7 @@ impl Dispatch {
     /// Closes a subscription. Its leases are released without counting; with `keep_leases` they run on and belong to the connection.
     pub fn unsubscribe(&mut self, key: SubscriptionKey, keep_leases: bool) -> bool {
         let Some(subscription) = self.close(key) else {
-            return false;
+            return self.readers.close(key);
         };
         if !keep_leases {
             for counter in subscription.leases {
@@ -191,26 +266,29 @@ impl Dispatch {
     }
 
     fn close(&mut self, key: SubscriptionKey) -> Option<Subscription> {
+        self.unreserve_consumer(key);
         let subscription = self.subscriptions.remove(&key)?;
         self.silent.remove(&key);
         if let Some(run) = self.groups.get_mut(&subscription.group) {
             run.withdraw(key, &subscription);
             run.consumers -= 1;
+            self.retention.use_changed(subscription.group);
         }
         Some(subscription)
     }
 
     /// Ends all that belongs to a connection. The oldest `concurrency` leases of each subscription, closed ones included, count as
-    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted.
+    /// attempts, unless the client said goodbye (`graceful`); what waited unstarted goes back uncounted. Detached leases run on.
     pub fn disconnect(&mut self, state: &State, now: Millis, session: SessionId, graceful: bool) -> Vec<Proposal> {
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
+        self.readers.close_session(session);
         let open: Vec<_> = self.subscriptions.range(first..=last).map(|(key, _)| *key).collect();
         let mut gone: Vec<_> = open.into_iter().filter_map(|key| self.close(key)).collect();
         let closed: Vec<_> = self.closed.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
         gone.extend(closed.into_iter().filter_map(|key| self.closed.remove(&key)));
         let mut proposals = Vec::new();
-        for subscription in gone {
+        for subscription in gone.into_iter().filter(|subscription| !subscription.is_detached()) {
             let mut counted = if graceful { 0 } else { subscription.concurrency };
             for counter in subscription.leases {
                 if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -218,7 +296,8 @@ impl Dispatch {
                 }
                 if counted > 0 {
                     counted -= 1;
-                    proposals.push(self.end_attempt(state, counter, Cause::Disconnected, now));
+                    let failure = Failure { cause: Cause::Disconnected, now, not_before: now, error: "" };
+                    proposals.push(self.end_attempt(state, counter, &failure));
                 } else {
                     self.give_back(counter);
                 }
@@ -233,7 +312,7 @@ impl Dispatch {
             return;
         }
         let first = SubscriptionKey { session, number: 0 };
-        let last = SubscriptionKey { session, number: u32::MAX };
+        let last = SubscriptionKey { session, number: u64::MAX };
         let keys: Vec<_> = self.silent.range(first..=last).copied().collect();
         for key in keys {
             self.silent.remove(&key);
@@ -260,13 +339,42 @@ impl Dispatch {
     }
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
+        loop {
+            if let Some(delivery) = self.deliver_isolated(state, now, key) {
+                return Some(delivery);
+            }
+            let to = self.groups.get(&key)?.least_loaded()?;
+            let delivery = self.deliver_to(state, now, key, to);
+            // What did not fit a pull, which has left the offers then, goes to somebody else.
+            if delivery.is_some() || self.groups.get(&key)?.least_loaded() == Some(to) {
+                return delivery;
+            }
+        }
+    }
+
+    fn deliver_to(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey) -> Option<Delivery> {
         let run = self.groups.get_mut(&key)?;
-        let to = run.least_loaded()?;
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
-        let seq = run.pick(queue, group)?;
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        let seq = run.pick(queue, group, now)?;
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        if !subscription.has_room(bytes) {
+            run.ready.insert(seq);
+            run.withdraw(to, subscription);
+            subscription.pull.as_mut().expect("only a pull has no room").full = true;
+            return None;
+        }
+        Some(self.lease(state, now, key, to, seq))
+    }
+
+    /// Leases a message that was picked.
+    fn lease(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey, seq: Seq) -> Delivery {
+        let queue = state.queue(key.queue).expect("what is leased is in a queue");
+        let group = &queue.groups()[&key.group];
+        let run = self.groups.get_mut(&key).expect("and was picked by a group");
+        let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
         let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
@@ -275,13 +383,14 @@ impl Dispatch {
         subscription.lease(counter, bytes);
         run.offer(to, subscription);
         run.leased.insert(seq, counter);
+        let skipped = std::mem::take(&mut run.skipped);
         self.deadlines.insert((deadline, counter));
         self.leases.insert(
             counter,
             Lease {
                 group: key,
                 seq,
-                owner: Some(to.session),
+                owner: (!subscription.is_detached()).then_some(to.session),
                 subscription: to,
                 visibility_timeout_ms: subscription.visibility_timeout_ms,
                 deadline,
@@ -290,14 +399,15 @@ impl Dispatch {
                 settling: false,
             },
         );
-        Some(Delivery {
+        Delivery {
             subscription: to,
             lease_id: LeaseId::new(self.epoch, counter, self.secret),
             queue: key.queue,
             seq,
             attempt,
+            skipped,
             lease_ms: subscription.visibility_timeout_ms,
-        })
+        }
     }
 
     /// Checks a lease and holds it as settling; the group is done with its message once the proposal is durable.
@@ -307,26 +417,7 @@ impl Dispatch {
     pub fn ack(&mut self, session: SessionId, id: LeaseId) -> Result<Proposal, Rejection> {
         let counter = self.check(session, id)?;
         let lease = self.hold(counter);
-        Ok(Proposal::Settle { group: lease.group, seq: lease.seq })
-    }
-
-    /// Ends a delivery as failed; the message comes back after the queue's backoff, or after `delay_ms`.
-    ///
-    /// # Errors
-    /// [`Rejection::StaleLease`].
-    pub fn nack(
-        &mut self,
-        state: &State,
-        now: Millis,
-        session: SessionId,
-        id: LeaseId,
-        delay_ms: Option<u64>,
-    ) -> Result<Proposal, Rejection> {
-        let counter = self.check(session, id)?;
-        let lease = &self.leases[&counter];
-        let options = &state.queue(lease.group.queue).expect("a leased message's queue exists").options;
-        let delay = delay_ms.unwrap_or_else(|| options.backoff_ms(lease.attempt, jitter(lease)));
-        Ok(self.end_attempt(state, counter, Cause::Nack, now.saturating_add(delay)))
+        Ok(Proposal::Settle { group: lease.group, seq: lease.seq, ending: Ending::Acked })
     }
 
     /// Puts a message back without counting the delivery.
@@ -378,15 +469,6 @@ impl Dispatch {
         *lease
     }
 
-    fn end_attempt(&mut self, state: &State, counter: u64, cause: Cause, not_before: Millis) -> Proposal {
-        let lease = self.hold(counter);
-        let options = &state.queue(lease.group.queue).expect("a leased message's queue exists").options;
-        if lease.attempt >= options.max_deliveries && options.on_failure == OnFailure::Drop {
-            return Proposal::Settle { group: lease.group, seq: lease.seq };
-        }
-        Proposal::AttemptEnded { group: lease.group, ended: Ended { seq: lease.seq, attempts: lease.attempt, cause, not_before } }
-    }
-
     /// Ends a lease at once and makes its message ready.
     fn give_back(&mut self, counter: u64) {
         if self.leases.get(&counter).is_none_or(|lease| lease.settling) {
@@ -395,6 +477,7 @@ impl Dispatch {
         let lease = self.free(counter).expect("just looked");
         if let Some(run) = self.groups.get_mut(&lease.group) {
             run.ready.insert(lease.seq);
+            self.sweeps.returned(lease.group, lease.seq);
             self.make_runnable(lease.group);
         }
     }
@@ -405,13 +488,18 @@ impl Dispatch {
         self.deadlines.remove(&(lease.deadline, counter));
         if let Some(run) = self.groups.get_mut(&lease.group) {
             run.leased.remove(&lease.seq);
+            let was_alone = run.end_isolation(counter);
             let subscription = self.subscriptions.get_mut(&lease.subscription);
             if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 run.withdraw(lease.subscription, subscription);
+                subscription.reserved &= !was_alone;
                 subscription.free(counter, lease.bytes);
                 run.offer(lease.subscription, subscription);
             } else {
                 self.free_of_closed(lease.subscription, counter, lease.bytes);
+            }
+            if was_alone {
+                self.make_runnable(lease.group);
             }
         }
         Some(lease)
@@ -426,28 +514,33 @@ impl Dispatch {
         }
     }
 
-    /// What the passing of time leads to: leases expire, retries fall due.
+    /// What the passing of time leads to: leases expire, retries fall due, messages and groups outlive their time.
     pub fn tick(&mut self, state: &State, now: Millis) -> Vec<Proposal> {
         while let Some(&(at, key, seq)) = self.retries.first().filter(|(at, ..)| *at <= now) {
             self.retries.remove(&(at, key, seq));
             if let Some(run) = self.groups.get_mut(&key) {
-                run.backing_off -= 1;
+                run.backing_off.remove(&seq);
                 run.ready.insert(seq);
                 self.make_runnable(key);
             }
         }
+        self.end_waits_for_idle(now);
         let mut proposals = Vec::new();
         while let Some(&(_, counter)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             let key = self.leases[&counter].subscription;
-            proposals.push(self.end_attempt(state, counter, Cause::Expired, now));
+            let failure = Failure { cause: Cause::Expired, now, not_before: now, error: "" };
+            proposals.push(self.end_attempt(state, counter, &failure));
             let subscription = self.subscriptions.get_mut(&key);
             if let Some(subscription) = subscription.filter(|subscription| subscription.leases.contains(&counter)) {
                 let run = self.groups.get_mut(&subscription.group).expect("a subscription's group exists");
                 run.withdraw(key, subscription);
                 subscription.silent = true;
                 self.silent.insert(key);
+                self.unreserve_consumer(key);
             }
         }
+        self.expire(state, now, &mut proposals);
+        self.let_go(state, now, &mut proposals);
         proposals
     }
 
@@ -456,27 +549,40 @@ impl Dispatch {
     pub fn next_deadline(&self) -> Option<Millis> {
         let lease = self.deadlines.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, ..)| *at);
-        lease.into_iter().chain(retry).min()
+        let isolation = self.isolations.first().map(|(until, _)| *until);
+        let others = [lease, retry, isolation, self.sweeps.next_deadline(), self.retention.next_deadline()];
+        others.into_iter().flatten().min()
     }
 
     /// Takes note of a durable change.
     pub fn applied(&mut self, state: &State, now: Millis, applied: &Applied) {
         match applied {
-            Applied::Published { queue, .. } => {
-                for group in state.queue(*queue).into_iter().flat_map(|queue| queue.groups().keys()) {
-                    self.make_runnable(GroupKey { queue: *queue, group: *group });
-                }
+            Applied::Published { queue, expiry, .. } => self.arrived(state, *queue, *expiry),
+            Applied::Settled(settle) => {
+                let key = GroupKey { queue: settle.queue, group: settle.group };
+                self.settled(state, key, settle.seqs.iter().copied());
             }
-            Applied::Settled(settle) => self.settled(state, settle),
             Applied::AttemptEnded(attempt) => self.attempt_ended(state, now, attempt),
-            Applied::Floored { queue, to, .. } => self.floored(state, *queue, *to),
-            Applied::Queue(queue) => {
-                // New options may end a pause.
-                let exists = state.queue(*queue).is_some();
-                for key in self.keys_of(*queue) {
-                    if exists { self.make_runnable(key) } else { self.drop_group(key) }
+            Applied::Moved { origin, to, expiry, .. } => {
+                self.left(state, origin);
+                self.arrived(state, *to, *expiry);
+            }
+            Applied::Removed { queue, seqs, skipped } => {
+                self.removed(state, *queue, seqs);
+                self.note_skipped(*queue, skipped);
+            }
+            Applied::Floored { queue, to, skipped, .. } => {
+                self.floored(state, *queue, *to);
+                self.note_skipped(*queue, skipped);
+            }
+            Applied::Sought(queue, group) => self.sought(state, GroupKey { queue: *queue, group: *group }),
+            Applied::SettledThrough(queue, group) => {
+                let key = GroupKey { queue: *queue, group: *group };
+                if let Some(floor) = state.queue(*queue).and_then(|queue| queue.groups().get(group)).map(Group::ack_floor) {
+                    self.floor_group(state, key, floor);
                 }
             }
+            Applied::Queue(queue) => self.queue_changed(state, *queue),
             Applied::Group(queue, group) => {
                 let key = GroupKey { queue: *queue, group: *group };
                 if state.queue(*queue).is_none_or(|queue| !queue.groups().contains_key(group)) {
@@ -489,18 +595,75 @@ impl Dispatch {
         }
     }
 
-    fn settled(&mut self, state: &State, settle: &Settle) {
-        let key = GroupKey { queue: settle.queue, group: settle.group };
-        for &seq in &settle.seqs {
+    /// A queue has new messages.
+    fn arrived(&mut self, state: &State, id: QueueId, expiry: Option<Millis>) {
+        let Some(queue) = state.queue(id) else { return };
+        self.readers.wake(id);
+        for group in queue.groups().keys() {
+            self.make_runnable(GroupKey { queue: id, group: *group });
+        }
+        if let Some(at) = expiry {
+            self.sweeps.schedule(id, at);
+        }
+        self.retention.grew(queue);
+    }
+
+    /// Messages are not any more where they came from.
+    fn left(&mut self, state: &State, origin: &Origin) {
+        match origin {
+            Origin::Failed { queue, group: Some(group), seqs } => {
+                self.settled(state, GroupKey { queue: *queue, group: *group }, seqs.iter().copied());
+            }
+            Origin::Failed { queue, group: None, seqs } | Origin::Redriven { from: queue, seqs, .. } => self.removed(state, *queue, seqs),
+            Origin::Due { .. } | Origin::Invalid { .. } => {}
+        }
+    }
+
+    /// New options may end a pause, decide otherwise about suspects, or ask for what was not watched; a queue that is gone needs nothing any more.
+    fn queue_changed(&mut self, state: &State, id: QueueId) {
+        let queue = state.queue(id);
+        for key in self.keys_of(id) {
+            if queue.is_some() {
+                self.groups.get_mut(&key).expect("just listed").review_suspects();
+                self.retention.use_changed(key);
+                self.make_runnable(key);
+            } else {
+                self.drop_group(key);
+            }
+        }
+        match queue {
+            Some(queue) => {
+                self.retention.watch_age(queue);
+                self.retention.grew(queue);
+            }
+            None => {
+                self.readers.drop_queue(id);
+                self.retention.forget(id);
+                self.sweeps.forget(id);
+            }
+        }
+    }
+
+    fn settled(&mut self, state: &State, key: GroupKey, seqs: impl Iterator<Item = Seq>) {
+        let Some(group) = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)) else { return };
+        for seq in seqs {
             let Some(run) = self.groups.get_mut(&key) else { return };
             if let Some(&counter) = run.leased.get(&seq) {
                 self.free(counter);
             }
             let run = self.groups.get_mut(&key).expect("looked up above");
-            run.unlock_key_of(seq);
+            if let Some(at) = run.forget(seq, group) {
+                self.retries.remove(&(at, key, seq));
+            }
         }
-        debug_assert!(state.queue(settle.queue).is_some(), "a settled queue exists");
         self.make_runnable(key);
+    }
+
+    /// Messages went for all groups.
+    fn removed(&mut self, state: &State, queue: QueueId, seqs: &[Seq]) {
+        for key in self.keys_of(queue) {
+            self.settled(state, key, seqs.iter().copied());
+        }
     }
 
     fn attempt_ended(&mut self, state: &State, now: Millis, attempt: &AttemptEnded) {
@@ -519,30 +682,59 @@ impl Dispatch {
             if ended.not_before <= now {
                 run.ready.insert(ended.seq);
             } else {
-                run.backing_off += 1;
+                run.backing_off.insert(ended.seq, ended.not_before);
                 self.retries.insert((ended.not_before, key, ended.seq));
             }
+            self.sweeps.returned(key, ended.seq);
         }
         self.make_runnable(key);
     }
 
-    /// A purge: leases, retries and key locks below end; later acks of them are stale.
+    /// A purge or retention: leases, retries and key locks below end; later acks of them are stale.
     fn floored(&mut self, state: &State, queue: QueueId, to: Seq) {
         for key in self.keys_of(queue) {
-            let run = &self.groups[&key];
-            let mut gone: Vec<_> = run.leased.iter().filter(|(seq, _)| **seq < to).map(|(_, counter)| *counter).collect();
-            gone.sort_unstable();
-            for counter in gone {
-                self.free(counter);
+            self.floor_group(state, key, to);
+        }
+        if let Some(queue) = state.queue(queue) {
+            self.retention.watch_age(queue);
+        }
+    }
+
+    fn floor_group(&mut self, state: &State, key: GroupKey, to: Seq) {
+        let Some(group) = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)) else { return };
+        let Some(run) = self.groups.get(&key) else { return };
+        let mut gone: Vec<_> = run.leased.iter().filter(|(seq, _)| **seq < to).map(|(_, counter)| *counter).collect();
+        gone.sort_unstable();
+        for counter in gone {
+            self.free(counter);
+        }
+        let run = self.groups.get_mut(&key).expect("looked up above");
+        for (seq, at) in run.forget_below(to, group) {
+            self.retries.remove(&(at, key, seq));
+        }
+        self.make_runnable(key);
+    }
+
+    /// A group begins anew: its leases, retries and key locks are void, its consumers stay.
+    fn sought(&mut self, state: &State, key: GroupKey) {
+        let Some(run) = self.groups.get(&key) else { return };
+        let mut gone: Vec<_> = run.leased.values().copied().collect();
+        gone.sort_unstable();
+        for counter in gone {
+            self.free(counter);
+        }
+        self.retries.retain(|(_, of, _)| *of != key);
+        self.unreserve(key);
+        let floor = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)).map_or(0, Group::ack_floor);
+        self.groups.get_mut(&key).expect("looked up above").restart(floor);
+        self.make_runnable(key);
+    }
+
+    fn note_skipped(&mut self, queue: QueueId, skipped: &[(GroupId, u64)]) {
+        for (group, count) in skipped {
+            if let Some(run) = self.groups.get_mut(&GroupKey { queue, group: *group }) {
+                run.skipped += count;
             }
-            let group = &state.queue(queue).expect("a purged queue exists").groups()[&key.group];
-            let run = self.groups.get_mut(&key).expect("just listed");
-            run.forget_below(to, group);
-            let retries = &mut self.retries;
-            let before = retries.len();
-            retries.retain(|(_, of, seq)| *of != key || *seq >= to);
-            run.backing_off -= (before - retries.len()) as u64;
-            self.make_runnable(key);
         }
     }
 
@@ -551,6 +743,8 @@ impl Dispatch {
             return;
         }
         self.retries.retain(|(_, of, _)| *of != key);
+        self.isolations.retain(|(_, of)| *of != key);
+        self.retention.forget_group(key);
         let gone: Vec<_> = self.subscriptions.iter().filter(|(_, subscription)| subscription.group == key).map(|(key, _)| *key).collect();
         for subscription in gone {
             self.subscriptions.remove(&subscription);
@@ -599,16 +793,16 @@ impl Dispatch {
     pub fn group_stats(&self, key: GroupKey) -> GroupStats {
         self.groups.get(&key).map_or_else(GroupStats::default, |run| GroupStats {
             in_flight: run.leased.len() as u64,
-            backing_off: run.backing_off,
+            backing_off: run.backing_off.len() as u64,
             consumers: run.consumers,
             blocked_keys: run.blocked_keys(),
         })
     }
 
-    /// Whether a subscription is open.
+    /// Whether a subscription is open, a reader's included.
     #[must_use]
     pub fn has_subscription(&self, key: SubscriptionKey) -> bool {
-        self.subscriptions.contains_key(&key)
+        self.subscriptions.contains_key(&key) || self.readers.contains(key)
     }
 
     /// The invariants of docs/architecture.md that leases must keep.
@@ -630,8 +824,13 @@ impl Dispatch {
         for (key, subscription) in &self.subscriptions {
             assert_eq!(subscription.leases.len(), subscription.in_flight as usize, "subscription {key:?} counts its leases");
             assert_eq!(subscription.silent, self.silent.contains(key), "silent subscriptions are listed");
+            let is_offered = self.groups[&subscription.group].is_offered(*key, subscription);
+            assert_eq!(is_offered, subscription.has_credit(), "subscription {key:?} is offered while it has credit");
         }
+        self.readers.check_invariants(state);
+        self.check_isolations(state);
         for (key, subscription) in &self.closed {
+            assert!(!subscription.is_detached(), "detached leases need nobody");
             assert!(!subscription.leases.is_empty(), "closed subscription {key:?} still holds something");
             assert!(
                 subscription.leases.iter().all(|counter| self.leases.contains_key(counter)),
@@ -639,15 +838,4 @@ impl Dispatch {
             );
         }
     }
-}
-
-/// Spreads retries; a hash, so that a replay gives the same.
-fn jitter(lease: &Lease) -> u64 {
-    let mixed = u64::from(lease.group.queue.0)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(lease.seq)
-        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        .wrapping_add(u64::from(lease.attempt))
-        .wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 29)
 }

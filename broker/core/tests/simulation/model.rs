@@ -106,6 +106,8 @@ pub(crate) struct Lease {
     deadline: Millis,
     attempt: u32,
     size: u32,
+    /// A suspect: nothing else goes to its consumer.
+    alone: bool,
     /// Its end is proposed and not durable yet.
     pub(crate) settling: bool,
 }
@@ -529,6 +531,7 @@ impl Model {
             subscription.group == key
                 && subscription.open
                 && !subscription.silent
+                && !self.leases.iter().any(|lease| lease.serial == subscription.serial && lease.alone)
                 && messages < subscription.bounds.messages
                 && bytes < subscription.bounds.bytes
         })
@@ -565,8 +568,34 @@ impl Model {
         (queue.stored[&seq].key == 0).then_some(Class::Fresh)
     }
 
+    /// Whether a message's next delivery is its last one before failure handling, and one before it took its consumer along.
+    fn is_suspect(queue: &Queue, group: &Group, seq: Seq) -> bool {
+        queue.options.on_failure != OnFailure::RetryForever
+            && group.attempts.get(&seq).is_some_and(|attempt| attempt.suspect && attempt.ended + 1 >= queue.options.max_deliveries)
+    }
+
+    /// Whether the last delivery was a suspect's, and the only one to its consumer.
+    pub(crate) fn last_is_isolated(&self) -> (bool, bool) {
+        let last = self.leases.last().expect("a delivery has just been noted");
+        (last.alone, self.leases.iter().filter(|lease| lease.serial == last.serial).count() == 1)
+    }
+
+    fn isolates(&self, key: GroupKey) -> bool {
+        self.leases.iter().any(|lease| lease.group == key && lease.alone)
+    }
+
+    /// Suspects that wait to be delivered alone.
+    fn waiting_suspects(&self, key: GroupKey) -> usize {
+        if self.isolates(key) { 0 } else { self.heads(key).iter().filter(|(_, _, suspect)| *suspect).count() }
+    }
+
     /// What the group must get as soon as a consumer has credit, in order.
     fn deliverable(&self, key: GroupKey) -> Vec<(Seq, Option<Class>)> {
+        self.heads(key).into_iter().filter(|(.., suspect)| !suspect).map(|(seq, class, _)| (seq, class)).collect()
+    }
+
+    /// The same with suspects, which are marked.
+    fn heads(&self, key: GroupKey) -> Vec<(Seq, Option<Class>, bool)> {
         let queue = &self.queues[&key.queue];
         let group = &queue.groups[&key.group];
         let leased: BTreeSet<_> = self.leases.iter().filter(|lease| lease.group == key).map(|lease| lease.seq).collect();
@@ -579,7 +608,7 @@ impl Model {
             let class = self.class(queue, group, seq);
             let is_paused = paused && class != Some(Class::Again) && last_settled.is_none_or(|last| last < seq);
             if is_head && is_due && !is_paused && !leased.contains(&seq) {
-                found.push((seq, class));
+                found.push((seq, class, Model::is_suspect(queue, group, seq)));
             }
         }
         found
@@ -594,7 +623,21 @@ impl Model {
         let mine = self.held(subscription);
         let willing: Vec<_> = self.willing(key).map(|other| (self.held(other).0, other.key)).collect();
         assert!(willing.iter().any(|(_, key)| *key == to), "{to:?} holds {mine:?} and is beyond its bounds or silent");
-        assert!(willing.iter().all(|(held, _)| *held >= mine.0), "{to:?} holds {mine:?}, another one fewer: {willing:?}");
+        let suspect = Model::is_suspect(&self.queues[&queue], self.group(key).unwrap(), seq);
+        if suspect {
+            assert!(!self.isolates(key), "{key:?} isolates one suspect at a time, and {seq} is the second");
+            let not_before = self.group(key).unwrap().attempts[&seq].not_before;
+            let patience = self.subscriptions.iter().filter(|s| s.open && s.group == key).map(|s| s.visibility_timeout_ms).min();
+            assert!(
+                mine.0 == 0 || now >= not_before + patience.unwrap(),
+                "the suspect {seq} went to {to:?}, which holds {mine:?}, too early"
+            );
+        } else {
+            // One consumer may be kept for a suspect.
+            let kept = if thorough { usize::from(self.waiting_suspects(key) > 0) } else { 1 };
+            let fewer = willing.iter().filter(|(held, _)| *held < mine.0).count();
+            assert!(fewer <= kept, "{to:?} holds {mine:?}, another one fewer: {willing:?}");
+        }
         if let Some(objection) = self.objection(key, seq, now) {
             panic!("{seq} of {key:?} was delivered and {objection}");
         }
@@ -605,12 +648,13 @@ impl Model {
         assert_eq!(attempt, ended + 1, "the attempt of {seq} is one more than have ended");
         let class = self.class(&self.queues[&queue], group, seq);
         let deliverable = if thorough { self.deliverable(key) } else { Vec::new() };
-        if class == Some(Class::Again) {
+        if class == Some(Class::Again) && !suspect {
             let earlier = deliverable.iter().find(|(other, class)| *class == Some(Class::Again) && *other < seq);
             assert_eq!(earlier, None, "redeliveries go in seq order: {seq} went first");
         }
         if let (Some(last), Some(class)) = (group.last, class)
             && last == class
+            && !suspect
         {
             let other = deliverable.iter().find(|(_, other)| other.is_some_and(|other| other != class));
             assert_eq!(other, None, "fresh and redelivered messages alternate: {seq} was the second {class:?} one");
@@ -629,11 +673,14 @@ impl Model {
             deadline,
             attempt,
             size,
+            alone: suspect,
             settling: false,
         });
         let group = self.queues.get_mut(&queue).unwrap().groups.get_mut(&key.group).unwrap();
         group.delivered.insert(seq);
-        group.last = class;
+        if !suspect {
+            group.last = class;
+        }
     }
 
     /// What operators are told of each group.
@@ -652,7 +699,13 @@ impl Model {
     /// Nothing that a willing consumer could have stays behind.
     pub(crate) fn check_nothing_is_withheld(&self) {
         for key in self.group_keys() {
-            if self.willing(key).next().is_some() {
+            let willing: Vec<_> = self.willing(key).map(|subscription| self.held(subscription).0).collect();
+            if willing.is_empty() {
+                continue;
+            }
+            let suspects = self.waiting_suspects(key);
+            assert!(suspects == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
+            if willing.len() > usize::from(suspects > 0) {
                 assert_eq!(self.deliverable(key), [], "{key:?} has a consumer with credit, and these wait");
             }
         }

@@ -57,7 +57,7 @@ macro_rules! covered {
 covered! {
     published, duplicates, pending_duplicates, too_large, dedup_full, queue_full, delivered, redelivered, acked, nacked, released, extended,
     stale, expired, counted_disconnects, dropped_after_max_deliveries, heard, purges, checkpoints, crashes, lost_entries, ended_subscriptions,
-    entries_for_the_gone,
+    entries_for_the_gone, isolated, isolated_late,
 }
 
 /// An entry that is not durable yet.
@@ -263,7 +263,7 @@ impl World {
 
     fn subscribe(&mut self) {
         let Some(group) = self.any_group() else { return };
-        let key = SubscriptionKey { session: self.any_session(), number: self.dice.within_u32(1, 3) };
+        let key = SubscriptionKey { session: self.any_session(), number: self.dice.within_u32(1, 3).into() };
         let concurrency = self.dice.within_u32(1, 3);
         let visibility_timeout_ms = self.dice.within(1, 3_000);
         let subscribe = Subscribe { group, bounds: self.any_bounds(), concurrency, visibility_timeout_ms };
@@ -336,6 +336,9 @@ impl World {
             self.granted.push((delivery.subscription.session, delivery.lease_id));
             self.covered.delivered += 1;
             self.covered.redelivered += u64::from(delivery.attempt > 1);
+            let (is_alone, is_idle) = self.model.last_is_isolated();
+            self.covered.isolated += u64::from(is_alone && is_idle);
+            self.covered.isolated_late += u64::from(is_alone && !is_idle);
         }
         self.model.check_nothing_is_withheld();
     }

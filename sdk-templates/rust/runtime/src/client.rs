@@ -18,7 +18,7 @@ use crate::driver;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::lane::Lane;
-use crate::ledger::{Note, Say};
+use crate::ledger::{Keep, Note, Say};
 use crate::message::{Message, Published};
 use crate::outcome::Outcome;
 use crate::publisher::{Publisher, Receipt};
@@ -176,7 +176,8 @@ impl Client {
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
         let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
-        Ok(ledger.deliveries(&queue.into(), arrivals, None, !options.detached, tokio::time::Instant::now()))
+        let keep = if options.detached { Keep::Detached } else { Keep::Renewed };
+        Ok(ledger.deliveries(&queue.into(), arrivals, None, keep, tokio::time::Instant::now()))
     }
 
     /// Settles leases by their ids, such as detached ones, and waits until that is durable; one result each.

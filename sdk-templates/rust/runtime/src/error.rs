@@ -187,16 +187,22 @@ impl Error {
     }
 }
 
-impl From<wire::Error> for Error {
-    fn from(error: wire::Error) -> Error {
-        let class = Class::of(error.code);
-        let refusal = Box::new(Refusal {
+impl From<wire::Error> for Refusal {
+    fn from(error: wire::Error) -> Refusal {
+        Refusal {
             code: error.code,
             name: error.name,
             message: error.message,
             details: error.details.into_iter().collect(),
             retry_after: (error.retry_after_ms > 0).then(|| Duration::from_millis(error.retry_after_ms)),
-        });
+        }
+    }
+}
+
+impl From<wire::Error> for Error {
+    fn from(error: wire::Error) -> Error {
+        let class = Class::of(error.code);
+        let refusal = Box::new(Refusal::from(error));
         match class {
             Some(Class::Rejection) => Error::Refused(refusal),
             Some(Class::Unavailable) => Error::Unavailable(refusal),

@@ -61,6 +61,11 @@ impl<T> Feed<T> {
         std::mem::take(&mut self.state.lock().items)
     }
 
+    /// Keeps of what nobody has taken yet only what `keep` says.
+    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
+        self.state.lock().items.retain(keep);
+    }
+
     /// Where a reader that keeps its own position goes on.
     pub(crate) fn position(&self) -> Option<u64> {
         self.state.lock().position

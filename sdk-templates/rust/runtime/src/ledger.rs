@@ -34,6 +34,15 @@ const LEASE_IDS_FIELD: u32 = 1;
 /// a third, when it is renewed.
 const RENEW_PART: u32 = 6;
 
+/// What the ledger does about a lease while its delivery lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Renews it, and gives it back when the client closes.
+    Renewed,
+    /// Nothing: it outlives the connection and ends by its timeout.
+    Detached,
+}
+
 /// What is said about leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +157,7 @@ struct Held {
     granted_at: Instant,
     renewed_at: Instant,
     length_ms: u64,
+    keep: Keep,
     renew: bool,
 }
 
@@ -244,18 +254,18 @@ impl Ledger {
         queue: &Arc<str>,
         arrivals: Vec<Arrival>,
         subscription: Option<u32>,
-        renew: bool,
+        keep: Keep,
         now: Instant,
     ) -> Vec<Delivery> {
         let mut state = self.state.lock();
         let deliver = |arrival: Arrival| {
             let length_ms = arrival.lease_ms;
             let lease = arrival.lease.map(|lease| {
-                let renew = renew && length_ms > 0;
+                let renew = keep == Keep::Renewed && length_ms > 0;
                 if renew {
                     state.sweep_due = earlier(state.sweep_due, now + renew_part(length_ms));
                 }
-                let held = Held { lease, subscription, granted_at: now, renewed_at: now, length_ms, renew };
+                let held = Held { lease, subscription, granted_at: now, renewed_at: now, length_ms, keep, renew };
                 Lease { ledger: Arc::clone(self), slot: state.hold(held), lease }
             });
             Delivery::new(Arc::clone(queue), arrival, lease)
@@ -303,6 +313,17 @@ impl Ledger {
         state.sweep_due = next;
         for (length_ms, lease) in due {
             state.write(Say::Extend { length_ms }, lease, false);
+        }
+    }
+
+    /// The client closes: gives back uncounted what was fetched and is still held, but for detached leases.
+    pub(crate) fn release_fetched(&self) {
+        let mut state = self.state.lock();
+        let fetched = |held: &Held| held.subscription.is_none() && held.keep == Keep::Renewed;
+        let leases: Vec<LeaseId> = state.held_leases(fetched).collect();
+        state.lose(fetched);
+        for lease in leases {
+            state.write(Say::Settle(Settlement::Release), lease, false);
         }
     }
 
@@ -361,6 +382,13 @@ impl State {
 
     fn is_lost(&self, slot: u32) -> bool {
         !matches!(self.slots[slot as usize], Slot::Held(_))
+    }
+
+    fn held_leases(&self, which: impl Fn(&Held) -> bool) -> impl Iterator<Item = LeaseId> {
+        self.slots.iter().filter_map(move |slot| match slot {
+            Slot::Held(held) if which(held) => Some(held.lease),
+            _ => None,
+        })
     }
 
     fn lose(&mut self, which: impl Fn(&Held) -> bool) {

@@ -37,6 +37,7 @@
 //! on [`Contract`], [`Queue`] and [`Service`].
 
 mod admin;
+mod allowance;
 mod arrival;
 mod backoff;
 mod bell;
@@ -45,6 +46,7 @@ mod call;
 mod carry;
 mod client;
 mod contract;
+mod dead_letters;
 mod delivery;
 mod dial;
 mod driver;
@@ -79,6 +81,7 @@ pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
+pub use dead_letters::{DeadLetterFilter, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
 pub use error::{ConnectError, DecodeError, Error, Refusal};

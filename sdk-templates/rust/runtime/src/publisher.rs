@@ -131,9 +131,25 @@ impl Publisher {
     /// # Errors
     /// The refusal of the first bad message; `message-too-large` when one frame cannot carry them all; see [`Publisher::publish`].
     pub async fn publish_atomic(&self, messages: impl IntoIterator<Item = Message>) -> Result<Vec<Published>, Error> {
+        let results = self.submit_atomic(messages).await?.await;
+        let first_cause =
+            results.iter().filter_map(|result| result.as_ref().err()).find(|error| error.code() != Some(ErrorCode::AtomicRefused)).cloned();
+        match first_cause {
+            Some(error) => Err(error),
+            None => results.into_iter().collect(),
+        }
+    }
+
+    /// Hands in messages that are stored all or none, in one frame; returns as soon as there is room in the window. When one is refused,
+    /// the others' results say `atomic-refused`.
+    ///
+    /// # Errors
+    /// `message-too-large` when one frame cannot carry them all; [`Error::Closed`].
+    pub async fn submit_atomic(&self, messages: impl IntoIterator<Item = Message>) -> Result<BatchReceipt, Error> {
         let mut batch = Batch::atomic(messages.into_iter());
+        let mut receipt = BatchReceipt::default();
         if batch.entries.is_empty() {
-            return Ok(Vec::new());
+            return Ok(receipt);
         }
         self.client.check_frame(batch.items.len())?;
         let window = self.client.window();
@@ -142,16 +158,9 @@ impl Publisher {
         let places = count.min(window.messages_max());
         batch.charge(places, cost);
         window.take(places, cost).await?;
-        let mut receipt = BatchReceipt::default();
         receipt.parts.push_back(Part::Stored(Arc::clone(&batch.outcome), 0..count));
         self.client.list(self.lane.push_atomic(batch), &self.lane);
-        let results = receipt.await;
-        let first_cause =
-            results.iter().filter_map(|result| result.as_ref().err()).find(|error| error.code() != Some(ErrorCode::AtomicRefused)).cloned();
-        match first_cause {
-            Some(error) => Err(error),
-            None => results.into_iter().collect(),
-        }
+        Ok(receipt)
     }
 
     fn enter(&self, message: Message, cost: u32) -> Receipt {

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
 use crate::lane::{BATCH_BYTES_MAX, Batch, Lane};
-use crate::ledger::{Ledger, Note, Say, Settlement};
+use crate::ledger::{Keep, Ledger, Note, Say, Settlement};
 use crate::outcome::Outcome;
 use crate::publish_frame;
 use crate::request::{Repeat, Reply, Request};
@@ -310,7 +310,7 @@ impl Session {
         }
         self.carry.open.retain(|_, opened| !opened.ending);
         for opened in self.carry.open.values() {
-            opened.open.feed.clear();
+            opened.open.feed.disconnected();
         }
         self.carry
     }
@@ -427,6 +427,9 @@ impl Session {
             for opened in self.carry.open.values() {
                 opened.open.feed.end(None);
             }
+            // Leases of subscriptions are released with these.
+            self.ledger.release_fetched();
+            self.say_notes();
             // What may wait for others is not waited for.
             let waiting = |sent: &Sent| matches!(&sent.what, What::Request(request) if request.may_wait());
             let ids: Vec<u32> = self.sent.iter().filter(|(_, sent)| waiting(sent)).map(|(id, _)| *id).collect();
@@ -544,7 +547,7 @@ impl Session {
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
             let arrivals = arrival::decode_fetched(&frame.payload)?;
-            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, false, now);
+            let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, Keep::Detached, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
                 let _ = delivery.release();
@@ -666,7 +669,7 @@ impl Session {
             _ => None,
         };
         let queue = feed.map_or_else(|| Arc::from(""), |feed| Arc::clone(&feed.queue));
-        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), true, now);
+        let deliveries = self.ledger.deliveries(&queue, arrivals, Some(number), Keep::Renewed, now);
         match feed.filter(|_| opened.is_some_and(|opened| !opened.ending)) {
             Some(feed) => feed.push(deliveries.into_iter(), next_position),
             // They crossed an UNSUBSCRIBE.

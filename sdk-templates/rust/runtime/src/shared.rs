@@ -197,6 +197,15 @@ impl Fed {
         }
     }
 
+    /// The connection is gone: drops what nobody has taken yet and whose lease or caller went with it. What came without a lease is as
+    /// good as before, and a reader that keeps its own position would never see it again.
+    pub(crate) fn disconnected(&self) {
+        match self {
+            Fed::Deliveries(feed) => feed.retain(|delivery| delivery.lease_id().is_none()),
+            Fed::Calls(feed) => drop(feed.clear()),
+        }
+    }
+
     /// Drops what nobody has taken yet.
     pub(crate) fn clear(&self) {
         match self {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use qwerq_proto::wire;
 
+use crate::allowance::Allowance;
 use crate::client::Client;
 use crate::delivery::Delivery;
 use crate::error::Error;
@@ -151,6 +152,7 @@ pub struct Subscription {
     group: String,
     group_existed: bool,
     ready: VecDeque<Delivery>,
+    allowance: Allowance,
     /// Unsubscribed, or ended by the broker.
     over: bool,
 }
@@ -164,6 +166,7 @@ impl Subscription {
             group: String::new(),
             group_existed: false,
             ready: VecDeque::new(),
+            allowance: Allowance::new(options.prefetch, options.prefetch_bytes),
             over: false,
         };
         match client.open_consume(feed, options).await {
@@ -203,6 +206,8 @@ impl Subscription {
         loop {
             while let Some(delivery) = self.ready.pop_front() {
                 if !delivery.is_stale() {
+                    self.allowance.take(&delivery);
+                    self.replenish(false);
                     return Some(Ok(delivery));
                 }
             }
@@ -219,6 +224,8 @@ impl Subscription {
         loop {
             into.extend(self.ready.drain(..).filter(|delivery| !delivery.is_stale()));
             if into.len() > before {
+                into[before..].iter().for_each(|delivery| self.allowance.take(delivery));
+                self.replenish(false);
                 return Some(Ok(into.len() - before));
             }
             if let Err(error) = self.refill().await? {
@@ -228,6 +235,7 @@ impl Subscription {
     }
 
     async fn refill(&mut self) -> Option<Result<(), Error>> {
+        self.replenish(true);
         let refilled = std::future::poll_fn(|cx| self.feed.poll_take(&mut self.ready, cx)).await;
         self.over |= !matches!(refilled, Some(Ok(())));
         refilled
@@ -257,7 +265,16 @@ impl Subscription {
     /// # Errors
     /// [`Error::Closed`].
     pub fn set_prefetch(&self, messages: u32, bytes: u64) -> Result<(), Error> {
+        self.allowance.set(messages, bytes);
         self.client.credit(self.feed.number, messages, bytes)
+    }
+
+    /// Lets the broker go on sending what needs no settlement.
+    fn replenish(&mut self, about_to_wait: bool) {
+        if let Some((messages, bytes)) = self.allowance.due(about_to_wait) {
+            // A closed client sends nothing more, and the feed says so.
+            let _ = self.client.credit(self.feed.number, messages, bytes);
+        }
     }
 
     async fn unsubscribe(&mut self, keep_leases: bool) -> Result<(), Error> {

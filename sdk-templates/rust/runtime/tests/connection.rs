@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use qwerq::proto::{ErrorCode, MAX_FRAME_BYTES, Opcode, wire};
 use qwerq::{Client, ConsumeOptions, Dial, Error, Reconnect};
-use support::{Peer, broker, broker_with, connect, connected, hello_ack, message, payloads, settle_down};
+use support::{Peer, broker, broker_with, connect, connected, delivered, hello_ack, message, payloads, settle_down};
 use tokio::time::Instant;
 
 #[tokio::test]
@@ -217,6 +217,28 @@ async fn subscriptions_come_back_and_leases_do_not() {
     assert_eq!(delivery.seq, 7);
     delivery.ack().unwrap();
     peer.expect::<wire::Settle>(Opcode::Ack).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_without_leases_loses_nothing_with_its_connection() {
+    let (client, mut peer, mut broker) = connected().await;
+    let (reader, reading) = tokio::join!(client.consume("s", ConsumeOptions::new()), peer.consume_ack());
+    let mut reader = reader.unwrap();
+    let leaseless = |seq| wire::Delivered { lease_id: qwerq::Bytes::new(), lease_ms: 0, ..delivered(seq) };
+    peer.send(Opcode::Message, None, &wire::Deliver { subscription: reading.subscription, messages: vec![leaseless(0), leaseless(1)] })
+        .await;
+    settle_down().await;
+    drop(peer);
+    let mut peer = broker.accept().await;
+    let again = peer.consume_ack().await;
+    let position = wire::StartAt { at: Some(wire::start_at::At::Offset(2)) };
+    assert_eq!(again.start_at, Some(position));
+    peer.send(Opcode::Message, None, &wire::Deliver { subscription: again.subscription, messages: vec![leaseless(2)] }).await;
+    for seq in 0..3 {
+        let delivery = reader.next().await.unwrap().unwrap();
+        assert_eq!(delivery.seq, seq);
+        delivery.ack().unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -247,12 +247,75 @@ async fn a_reader_of_the_tail_has_nothing_to_settle() {
     let (client, mut peer, _broker) = connected().await;
     let (subscription, consume) = tokio::join!(client.consume("q", ConsumeOptions::new().tail()), peer.consume_ack());
     assert_eq!(consume.role(), wire::Role::Tail);
-    let leaseless = wire::Delivered { lease_id: qwerq::Bytes::new(), lease_ms: 0, ..delivered(1) };
-    let messages = vec![leaseless];
+    let messages = vec![leaseless(1)];
     peer.send(Opcode::Message, None, &wire::Deliver { subscription: consume.subscription, messages }).await;
     let delivery = next(&mut subscription.unwrap()).await;
     assert!(delivery.lease_id().is_none() && !delivery.is_stale());
     delivery.ack_confirmed().await.unwrap();
+}
+
+fn leaseless(seq: u64) -> wire::Delivered {
+    wire::Delivered { lease_id: qwerq::Bytes::new(), lease_ms: 0, ..delivered(seq) }
+}
+
+/// A subscription without leases.
+async fn tail(client: &Client, peer: &mut Peer, options: ConsumeOptions) -> (Subscription, u32) {
+    let (subscription, consume) = tokio::join!(client.consume("q", options.tail()), peer.consume_ack());
+    (subscription.unwrap(), consume.subscription)
+}
+
+/// Delivers messages of those seqs and takes them.
+async fn follow(peer: &mut Peer, (subscription, number): &mut (Subscription, u32), seqs: std::ops::Range<u64>) {
+    let messages = seqs.clone().map(leaseless).collect();
+    peer.send(Opcode::Message, None, &wire::Deliver { subscription: *number, messages }).await;
+    for seq in seqs {
+        assert_eq!(next(subscription).await.seq, seq);
+    }
+}
+
+async fn credit(peer: &mut Peer) -> (u32, u32, u64) {
+    let (id, credit) = peer.expect::<wire::Credit>(Opcode::Credit).await;
+    assert_eq!(id, None);
+    (credit.subscription, credit.prefetch, credit.prefetch_bytes)
+}
+
+#[tokio::test]
+async fn a_reader_without_leases_gives_credit_when_half_of_it_is_used() {
+    let (client, mut peer, _broker) = connected().await;
+    let mut reader = tail(&client, &mut peer, ConsumeOptions::new().prefetch(8).prefetch_bytes(1000)).await;
+    // The fourth is half of the messages.
+    follow(&mut peer, &mut reader, 0..4).await;
+    assert_eq!(credit(&mut peer).await, (reader.1, 8, 1000));
+    // Nine bytes are no half of anything, but the reader waits: perhaps the next message did not fit.
+    follow(&mut peer, &mut reader, 4..5).await;
+    let (waited, given) = tokio::join!(tokio::time::timeout(Duration::ZERO, reader.0.next()), credit(&mut peer));
+    assert!(waited.is_err());
+    assert_eq!(given, (reader.1, 8, 1000));
+    // 600 bytes are.
+    let large = wire::Delivered { payload: vec![0; 600].into(), ..leaseless(5) };
+    peer.send(Opcode::Message, None, &wire::Deliver { subscription: reader.1, messages: vec![large] }).await;
+    next(&mut reader.0).await.ack().unwrap();
+    assert_eq!(credit(&mut peer).await, (reader.1, 8, 1000));
+    // What the holder says last counts.
+    reader.0.set_prefetch(2, 0).unwrap();
+    assert_eq!(credit(&mut peer).await, (reader.1, 2, 0));
+    follow(&mut peer, &mut reader, 6..7).await;
+    assert_eq!(credit(&mut peer).await, (reader.1, 2, 16 * 1024 * 1024));
+}
+
+#[tokio::test]
+async fn a_paused_reader_and_one_with_leases_give_no_credit() {
+    let (client, mut peer, _broker) = connected().await;
+    let mut paused = tail(&client, &mut peer, ConsumeOptions::new().prefetch(2)).await;
+    paused.0.set_prefetch(0, 0).unwrap();
+    assert_eq!(credit(&mut peer).await.1, 0);
+    follow(&mut peer, &mut paused, 0..2).await;
+    let (mut leased, number) = consume(&client, &mut peer).await;
+    peer.deliver(number, 0..40).await;
+    for _ in 0..40 {
+        next(&mut leased).await.release().unwrap();
+    }
+    peer.expect::<wire::Settle>(Opcode::Release).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,6 +346,30 @@ async fn a_dropped_fetch_is_cancelled_and_a_late_answer_goes_back() {
     peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(1)] }).await;
     let (_, released) = peer.expect::<wire::Settle>(Opcode::Release).await;
     assert_eq!(seqs(&released), [1]);
+}
+
+#[tokio::test]
+async fn closing_gives_back_what_was_fetched_but_not_what_is_detached() {
+    let (client, mut peer, _broker) = connected().await;
+    for (detached, seq) in [(false, 1), (true, 2)] {
+        let options = FetchOptions { detached, ..FetchOptions::default() };
+        let (fetched, ()) = tokio::join!(client.fetch("q", options), async {
+            let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
+            assert_eq!(fetch.detached, detached);
+            peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(seq)] }).await;
+        });
+        // Held until the test ends.
+        std::mem::forget(fetched.unwrap());
+    }
+    let (closed, ()) = tokio::join!(client.close(), async {
+        let (_, released) = peer.expect::<wire::Settle>(Opcode::Release).await;
+        assert_eq!(seqs(&released), [1]);
+        let (id, all) = peer.expect::<wire::Settle>(Opcode::Ack).await;
+        assert!(all.lease_ids.is_empty() && all.confirm);
+        peer.send(Opcode::Settled, id, &wire::Settled::default()).await;
+        peer.expect_end().await;
+    });
+    closed.unwrap();
 }
 
 #[tokio::test]
