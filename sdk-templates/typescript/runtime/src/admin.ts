@@ -130,10 +130,11 @@ export class Admin {
     return explained.explanations;
   }
 
-  /** Dead letters of a queue. */
-  async deadLetters(choice: DeadLetterChoice): Promise<StoredMessage<Uint8Array>[]> {
+  /** Dead letters of a queue, and where to go on (`fromSeq`) if there may be more. */
+  async deadLetters(choice: DeadLetterChoice): Promise<{ letters: StoredMessage<Uint8Array>[]; nextSeq: bigint | undefined }> {
     const fetched = await this.#ask(Opcode.DeadLetters, DeadLettersSchema, choice, Opcode.Fetched, FetchedSchema, true);
-    return fetched.messages.map((message) => new StoredMessage(message.headers.find(isSource)?.value ?? "", message, raw));
+    const letters = fetched.messages.map((message) => new StoredMessage(`${choice.queue ?? ""}.dlq`, message, raw));
+    return { letters, nextSeq: fetched.nextSeq };
   }
 
   /** Sends dead letters back to their group, or elsewhere. */
@@ -173,8 +174,4 @@ export class Admin {
 
 function raw(payload: Uint8Array): Uint8Array {
   return payload;
-}
-
-function isSource(header: { name: string }): boolean {
-  return header.name === "qwerq-source-queue";
 }

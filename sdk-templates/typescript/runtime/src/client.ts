@@ -272,7 +272,7 @@ export class Client implements AsyncDisposable {
       const lease =
         delivered.leaseId.length === 0
           ? undefined
-          : reply.ledger.hold(delivered.leaseId, undefined, Number(delivered.leaseMs), options.detached !== true, now);
+          : reply.ledger.hold(delivered.leaseId, undefined, Number(delivered.leaseMs), options.detached === true, now);
       return new Delivery(queue, delivered, decode, lease);
     });
   }

@@ -33,6 +33,8 @@ export interface Lease {
   renewedAt: number;
   lengthMs: number;
   renew: boolean;
+  /** It outlives the connection and ends by its time. */
+  readonly detached: boolean;
   state: "held" | "lost" | "settled" | "dropped";
 }
 
@@ -67,8 +69,8 @@ export class Ledger {
     this.#changed = changed;
   }
 
-  /** Takes down a lease that has just arrived. */
-  hold(id: Uint8Array, subscription: number | undefined, lengthMs: number, renew: boolean, now: number): Lease {
+  /** Takes down a lease that has just arrived. A detached one is not renewed. */
+  hold(id: Uint8Array, subscription: number | undefined, lengthMs: number, detached: boolean, now: number): Lease {
     const lease: Lease = {
       id,
       subscription,
@@ -76,7 +78,8 @@ export class Ledger {
       grantedAt: now,
       renewedAt: now,
       lengthMs,
-      renew: renew && lengthMs > 0,
+      renew: !detached && lengthMs > 0,
+      detached,
       state: this.#closed ? "lost" : "held",
     };
     if (!this.#closed) {
@@ -177,6 +180,17 @@ export class Ledger {
       if (lease.subscription === subscription) {
         lease.state = "lost";
         this.#held.delete(lease);
+      }
+    }
+  }
+
+  /** The client closes: gives back uncounted what no open subscription holds, but for detached leases. */
+  releaseOthers(isOpen: (subscription: number) => boolean): void {
+    for (const lease of this.#held) {
+      if (!lease.detached && (lease.subscription === undefined || !isOpen(lease.subscription))) {
+        lease.state = "lost";
+        this.#held.delete(lease);
+        this.#write({ opcode: Opcode.Release }, lease.id, undefined);
       }
     }
   }

@@ -308,6 +308,8 @@ export class Session {
     if (!closing || this.#unsubscribed) {
       return;
     }
+    this.ledger.releaseOthers((subscription) => feeds.has(subscription));
+    this.#sayNotes();
     for (const { what } of this.#sent.values()) {
       // What may wait for others is not waited for.
       if (what.kind === "request" && what.request.mayWait && !what.request.cancelled) {

@@ -9,8 +9,9 @@ import type { Ledger } from "./ledger.js";
 import type { Feed } from "./request.js";
 import { type ConsumeAck, ConsumeSchema, type Delivered, Role, type StartAt as WireStartAt, StartAtSchema } from "./wire_pb.js";
 
-/** What the broker takes for a prefetch of 0. */
+/** What the broker takes for a prefetch of 0, and for 0 bytes. */
 const PREFETCH_DEFAULT = 32;
+const PREFETCH_BYTES_DEFAULT = 16 * 1024 * 1024;
 
 /** Where a new group, or a reader without one, begins: at the oldest message, at the next one, at an offset, or at a time. */
 export type StartAt = "beginning" | "end" | { readonly offset: bigint | number } | { readonly time: Date };
@@ -74,7 +75,10 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
   // A reader without leases: it keeps its own position and asks for more as it goes.
   #leaseless = false;
   #position: bigint | undefined;
+  #prefetch: number;
+  #prefetchBytes: number;
   #taken = 0;
+  #takenBytes = 0;
   #readyDone: { resolve(opened: Opened): void; reject(error: unknown): void } | undefined;
 
   /** @internal */
@@ -86,6 +90,8 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
     this.#contract = contract;
     this.#decode = decode;
     this.#leaseless = options.tail === true;
+    this.#prefetch = options.prefetch ?? PREFETCH_DEFAULT;
+    this.#prefetchBytes = options.prefetchBytes ?? PREFETCH_BYTES_DEFAULT;
     this.ready = new Promise((resolve, reject) => {
       this.#readyDone = { resolve, reject };
     });
@@ -120,6 +126,7 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
       this.#error = undefined;
       return error === undefined ? Promise.resolve({ done: true, value: undefined }) : Promise.reject(error);
     }
+    this.#grantMore(true);
     return new Promise((resolve, reject) => this.#takers.push({ resolve, reject }));
   }
 
@@ -155,8 +162,10 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
     return this.#leave(true);
   }
 
-  /** Changes how much the subscription may hold; 0 messages pause it. Of a reader without leases: grants so many more. */
-  setPrefetch(messages: number, bytes = 0): void {
+  /** Changes how much the subscription may hold; 0 messages pause it. */
+  setPrefetch(messages: number, bytes: number = PREFETCH_BYTES_DEFAULT): void {
+    this.#prefetch = messages;
+    this.#prefetchBytes = bytes;
     this.#driver.session?.credit(this.#number, messages, bytes);
   }
 
@@ -191,24 +200,27 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
         this.#next = 0;
       }
       if (!item.stale) {
-        this.#grantMore();
+        this.#taken += 1;
+        this.#takenBytes += item.payload.length;
+        this.#grantMore(false);
         return item;
       }
     }
     return undefined;
   }
 
-  /** A reader without leases settles nothing, so the broker learns by CREDIT that there is room again. */
-  #grantMore(): void {
-    if (!this.#leaseless) {
+  /**
+   * A reader without leases settles nothing, so CREDIT says that there is room again: when half of the last one is used, or, when the reader
+   * is about to wait, any of it, since the broker may be holding back a message that did not fit.
+   */
+  #grantMore(aboutToWait: boolean): void {
+    const half = this.#taken >= Math.ceil(this.#prefetch / 2) || this.#takenBytes >= this.#prefetchBytes / 2;
+    if (!this.#leaseless || this.#taken === 0 || this.#prefetch === 0 || !(half || aboutToWait)) {
       return;
     }
-    this.#taken += 1;
-    const prefetch = this.#options.prefetch ?? PREFETCH_DEFAULT;
-    if (this.#taken >= Math.ceil(prefetch / 2)) {
-      this.#driver.session?.credit(this.#number, this.#taken, this.#options.prefetchBytes ?? 0);
-      this.#taken = 0;
-    }
+    this.#driver.session?.credit(this.#number, this.#prefetch, this.#prefetchBytes);
+    this.#taken = 0;
+    this.#takenBytes = 0;
   }
 
   #feed(): Feed {
@@ -228,14 +240,15 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
   }
 
   #consume(): Uint8Array {
-    const { group, prefetch, prefetchBytes, concurrency, visibilityTimeoutMs, startAt, tail } = this.#options;
+    const { group, concurrency, visibilityTimeoutMs, startAt, tail } = this.#options;
     const begin = this.#leaseless && this.#position !== undefined ? { offset: this.#position } : startAt;
     const consume = create(ConsumeSchema, {
       subscription: this.#number,
       queue: this.queue,
       group: group ?? "",
-      prefetch: prefetch ?? 0,
-      prefetchBytes: BigInt(prefetchBytes ?? 0),
+      // 0 would be the broker's default; a paused subscription is paused again by CREDIT.
+      prefetch: Math.max(1, this.#prefetch),
+      prefetchBytes: BigInt(this.#prefetchBytes),
       concurrency: concurrency ?? 0,
       visibilityTimeoutMs: BigInt(visibilityTimeoutMs ?? 0),
       role: tail === true ? Role.TAIL : Role.CONSUME,
@@ -251,6 +264,10 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
     this.#wasOpen = true;
     this.#leaseless = this.#options.tail === true || ack.group === "";
     this.#taken = 0;
+    this.#takenBytes = 0;
+    if (this.#prefetch === 0) {
+      this.#driver.session?.credit(this.#number, 0, this.#prefetchBytes);
+    }
     this.#readyDone?.resolve({ group: ack.group, groupExisted: ack.groupExisted, visibilityTimeoutMs: Number(ack.visibilityTimeoutMs) });
   }
 
@@ -260,7 +277,7 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
       const lease =
         delivered.leaseId.length === 0
           ? undefined
-          : ledger.hold(delivered.leaseId, this.#number, Number(delivered.leaseMs), true, now);
+          : ledger.hold(delivered.leaseId, this.#number, Number(delivered.leaseMs), false, now);
       this.#position = delivered.seq + 1n;
       this.#items.push(new Delivery(this.queue, delivered, this.#decode, lease));
     }

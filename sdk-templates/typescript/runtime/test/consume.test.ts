@@ -255,7 +255,7 @@ test("a_reader_without_leases_grants_credit_and_goes_on_where_it_was", async (t)
   await read(peer, [0, 1, 2, 3]);
   for (const _ of [1, 2]) {
     const { message } = await peer.expect(Opcode.Credit, CreditSchema);
-    assert.deepEqual([message.subscription, message.prefetch], [number, 2]);
+    assert.deepEqual([message.subscription, message.prefetch], [number, 4]);
   }
   peer.destroy();
   const again = await broker.accept();
@@ -351,6 +351,21 @@ test("a_stream_group_is_settled_by_offset", async (t) => {
   peer.send(Opcode.Done, DoneSchema, {}, id);
   await committed;
 });
+
+test("close_gives_back_what_was_fetched_but_not_detached_leases", async (t) => {
+  const { client, peer } = await scene(t);
+  for (const detached of [true, false]) {
+    const fetched = client.fetch("q", { detached });
+    const { id } = await peer.expect(Opcode.Fetch, FetchSchema);
+    peer.send(Opcode.Fetched, FetchedSchema, { messages: [{ leaseId: leaseId(detached ? 1 : 2), leaseMs: 30_000n }] }, id);
+    held.push(await fetched);
+  }
+  void client.close();
+  assert.deepEqual(numbersOf((await peer.expect(Opcode.Release, SettleSchema)).message.leaseIds), [2]);
+});
+
+/** Deliveries that must not be collected while a test runs. */
+const held: unknown[] = [];
 
 test("close_confirms_acks_and_gives_leases_back", async (t) => {
   const { client, peer } = await scene(t);
