@@ -7,7 +7,7 @@
 mod support;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -58,6 +58,23 @@ struct RawFiles {
 struct FileName {
     #[prost(string, tag = "1")]
     name: String,
+}
+
+/// A FileDescriptorProto's name and top-level messages.
+#[derive(Clone, PartialEq, Message)]
+struct FileTypes {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    package: String,
+    #[prost(message, repeated, tag = "4")]
+    messages: Vec<FileName>,
+}
+
+impl FileTypes {
+    fn types(&self) -> impl Iterator<Item = String> {
+        self.messages.iter().map(|message| format!("{}.{}", self.package, message.name))
+    }
 }
 
 fn request(case: &Path) -> Request {
@@ -166,43 +183,40 @@ fn emitted_trees_compile_at_the_strictest_settings() {
     }
 }
 
-/// A seeded sample of the public files that `cargo xtask corpus` downloads, with all that they import; all of them with QWERQ_CORPUS=full.
 #[test]
-fn public_schemas_have_the_text_of_protoc_gen_es() {
-    let (Some(plugin), Some(packages)) = (plugin(), corpus()) else { return };
-    for includes in packages {
-        let mut files: Vec<PathBuf> = Vec::new();
-        includes.iter().for_each(|include| find_protos(include, &mut files));
-        files.sort_by_key(|file| shuffled(file));
-        if std::env::var("QWERQ_CORPUS").as_deref() != Ok("full") {
-            files.truncate(SAMPLE);
-        }
-        let types = compile_all(&files, &includes);
-        let (roots, all) = (types.roots.len(), RawFiles::decode(types.descriptor_set.clone()).expect("a descriptor set").file.len());
-        let differences = differences(&plugin, types);
-        eprintln!("{}: {roots} files, {all} with imports, {} differ", includes[0].display(), differences.len());
-        assert!(differences.is_empty(), "{}", differences.join("\n"));
+fn google_proto_files_have_the_text_of_protoc_gen_es() {
+    compare_corpus("google-proto-files-5.0.3", &["."]);
+}
+
+#[test]
+fn envoys_files_have_the_text_of_protoc_gen_es() {
+    compare_corpus("grpc-grpc-js-xds-1.14.1", &["deps/envoy-api", "deps/xds", "deps/googleapis", "deps/protoc-gen-validate"]);
+}
+
+/// A seeded sample of the public files that `cargo xtask corpus` downloads, with all that they import; all of them with QWERQ_CORPUS=full.
+fn compare_corpus(package: &str, includes: &[&str]) {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp is in target");
+    let folder = target.join("corpus").join(package);
+    let Some(plugin) = plugin() else { return };
+    if !folder.is_dir() {
+        return missing("the corpus is not there: run `cargo xtask corpus`");
     }
+    let includes: Vec<PathBuf> = includes.iter().map(|include| folder.join(include)).collect();
+    let mut files: Vec<PathBuf> = Vec::new();
+    includes.iter().for_each(|include| find_protos(include, &mut files));
+    files.sort_by_key(|file| shuffled(file));
+    if std::env::var("QWERQ_CORPUS").as_deref() != Ok("full") {
+        files.truncate(SAMPLE);
+    }
+    let types = compile_all(&files, &includes);
+    let (roots, all) = (types.roots.len(), RawFiles::decode(types.descriptor_set.clone()).expect("a descriptor set").file.len());
+    let differences = differences(&plugin, types);
+    eprintln!("{package}: {roots} files, {all} with imports, {} differ", differences.len());
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 /// Files of each package that are compared by default.
 const SAMPLE: usize = 150;
-
-/// The include folders of each downloaded package.
-fn corpus() -> Option<Vec<Vec<PathBuf>>> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp is in target");
-    let corpus = target.join("corpus");
-    let packages = [
-        ("google-proto-files-5.0.3", ["."].as_slice()),
-        ("grpc-grpc-js-xds-1.14.1", &["deps/envoy-api", "deps/xds", "deps/googleapis", "deps/protoc-gen-validate"]),
-    ];
-    if packages.iter().all(|(name, _)| corpus.join(name).is_dir()) {
-        let includes = |(name, includes): (&str, &[&str])| includes.iter().map(|include| corpus.join(name).join(include)).collect();
-        return Some(packages.into_iter().map(includes).collect());
-    }
-    missing("the corpus is not there: run `cargo xtask corpus`");
-    None
-}
 
 fn find_protos(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("the corpus has the folder") {
@@ -223,25 +237,30 @@ fn shuffled(path: &Path) -> u64 {
     (fnv ^ fnv >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 1
 }
 
-/// The files that compile, and their imports, each once.
+/// The files that compile, and their imports, each once. Of files that define a type of one name only the first is taken: the plugin
+/// knows one type of a name.
 fn compile_all(files: &[PathBuf], includes: &[PathBuf]) -> TypeSource {
-    let mut types = TypeSource { roots: Vec::new(), descriptor_set: Bytes::new() };
-    let mut all: BTreeMap<String, Bytes> = BTreeMap::new();
-    let mut order = RawFiles::default();
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut all = RawFiles::default();
+    let mut roots = BTreeSet::new();
     for file in files {
         // A file that protox refuses is its own test.
         let Ok(compiled) = qwerq_codegen::compile::compile(file, includes) else { continue };
-        for raw in RawFiles::decode(compiled.descriptor_set.as_slice()).expect("a descriptor set").file {
-            let name = FileName::decode(raw.clone()).expect("a file descriptor").name;
-            if !all.contains_key(&name) {
-                order.file.push(raw.clone());
-            }
-            all.entry(name).or_insert(raw);
+        let set = RawFiles::decode(compiled.descriptor_set.as_slice()).expect("a descriptor set").file;
+        let of: Vec<FileTypes> = set.iter().map(|raw| FileTypes::decode(raw.clone()).expect("a file descriptor")).collect();
+        if of.iter().any(|file| file.types().any(|name| known.get(&name).is_some_and(|owner| *owner != file.name))) {
+            continue;
         }
-        types.roots.extend(compiled.roots);
+        for (raw, file) in set.into_iter().zip(of) {
+            known.extend(file.types().map(|name| (name, file.name.clone())));
+            if seen.insert(file.name) {
+                all.file.push(raw);
+            }
+        }
+        roots.extend(compiled.roots);
     }
-    types.descriptor_set = order.encode_to_vec().into();
-    types
+    TypeSource { roots: roots.into_iter().collect(), descriptor_set: all.encode_to_vec().into() }
 }
 
 /// The plugin's script.
