@@ -212,8 +212,9 @@ fn one_line_end(printed: askama::Result<String>) -> String {
 }
 
 /// The runtime's files: the path in its folder, and the text.
-const RUNTIME: [(&str, &str); 25] = [
+const RUNTIME: [(&str, &str); 27] = [
     ("admin.ts", include_str!("../typescript/runtime/src/admin.ts")),
+    ("arrival.ts", include_str!("../typescript/runtime/src/arrival.ts")),
     ("backoff.ts", include_str!("../typescript/runtime/src/backoff.ts")),
     ("client.ts", include_str!("../typescript/runtime/src/client.ts")),
     ("connect.ts", include_str!("../typescript/runtime/src/connect.ts")),
@@ -228,6 +229,7 @@ const RUNTIME: [(&str, &str); 25] = [
     ("opcode.ts", include_str!("../typescript/runtime/src/opcode.ts")),
     ("publish.ts", include_str!("../typescript/runtime/src/publish.ts")),
     ("queue.ts", include_str!("../typescript/runtime/src/queue.ts")),
+    ("reader.ts", include_str!("../typescript/runtime/src/reader.ts")),
     ("request.ts", include_str!("../typescript/runtime/src/request.ts")),
     ("responder.ts", include_str!("../typescript/runtime/src/responder.ts")),
     ("service.ts", include_str!("../typescript/runtime/src/service.ts")),

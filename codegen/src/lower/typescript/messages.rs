@@ -152,10 +152,9 @@ impl Layout<'_> {
         };
         items.push(ItemView::Message(MessageView { doc, shape, base: format!("{base}<\"{full_name}\">"), members, constant }));
         let inside = Place { scope: full_name, deprecated, ..place.clone() };
-        let mut index = 0;
-        for (position, nested) in message.messages.iter().enumerate().filter(|(_, nested)| !nested.is_map_entry()) {
+        let real = message.messages.iter().enumerate().filter(|(_, nested)| !nested.is_map_entry());
+        for (index, (position, nested)) in real.enumerate() {
             self.message(nested, &inside.child(MESSAGE_NESTED, position, index), items);
-            index += 1;
         }
         for (position, enumeration) in message.enums.iter().enumerate() {
             items.push(self.enumeration(enumeration, &inside.child(MESSAGE_ENUM, position, position)));

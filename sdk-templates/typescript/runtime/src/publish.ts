@@ -5,7 +5,8 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import { type QwerqError, fromWire } from "./errors.js";
 import { formatId, parseId } from "./message_id.js";
-import { Durability, type Header, HeaderSchema, PublishAckSchema, PublishItemSchema, PublishSchema } from "./wire_pb.js";
+import { Reader } from "./reader.js";
+import { Durability, ErrorSchema, type Header, HeaderSchema, PublishItemSchema, PublishSchema } from "./wire_pb.js";
 
 /** String headers, by name. */
 export type HeadersInit = Readonly<Record<string, string>> | ReadonlyMap<string, string>;
@@ -58,7 +59,11 @@ export interface Item {
   readonly keyed: boolean;
 }
 
+// Field numbers times eight, plus 2: what has a length.
 const ITEMS_FIELD_TAG = 0x12;
+const PAYLOAD_FIELD_TAG = 0x0a;
+
+const NOTHING = new Uint8Array(0);
 
 /** Headers as the wire has them. */
 export function wireHeaders(headers: HeadersInit | undefined): Header[] {
@@ -69,32 +74,36 @@ export function wireHeaders(headers: HeadersInit | undefined): Header[] {
   return pairs.map(([name, value]: [string, string]) => create(HeaderSchema, { name, value }));
 }
 
-/** The message of one item. */
+/** The message of one item. Its payload is copied, so that the caller may go on with it. */
 export function encodeItem(payload: Uint8Array, options: PublishOptions): Item {
-  const { orderingKey, idempotencyKey, delayMs, deliverAt, ttlMs, id } = options;
-  const item = create(PublishItemSchema, { payload });
-  if (options.headers !== undefined) {
-    item.headers = wireHeaders(options.headers);
+  const rest = encodeOptions(options);
+  const head = payload.length === 0 ? 0 : 1 + varintSize(payload.length);
+  const bytes = new Uint8Array(head + payload.length + rest.length);
+  if (payload.length > 0) {
+    bytes[0] = PAYLOAD_FIELD_TAG;
+    bytes.set(payload, writeVarint(bytes, 1, payload.length));
   }
-  if (orderingKey !== undefined) {
-    item.orderingKey = orderingKey;
+  bytes.set(rest, head + payload.length);
+  return { bytes, keyed: options.idempotencyKey !== undefined && options.idempotencyKey !== "" };
+}
+
+/** All of an item but its payload. */
+function encodeOptions(options: PublishOptions): Uint8Array {
+  const { headers, orderingKey, idempotencyKey, delayMs, deliverAt, ttlMs, id } = options;
+  const said = [headers, orderingKey, idempotencyKey, delayMs, deliverAt, ttlMs, id].some((option) => option !== undefined);
+  if (!said) {
+    return NOTHING;
   }
-  if (idempotencyKey !== undefined) {
-    item.idempotencyKey = idempotencyKey;
-  }
-  if (delayMs !== undefined) {
-    item.delayMs = BigInt(Math.round(delayMs));
-  }
-  if (deliverAt !== undefined) {
-    item.deliverAtMs = BigInt(deliverAt.getTime());
-  }
-  if (ttlMs !== undefined) {
-    item.ttlMs = BigInt(Math.round(ttlMs));
-  }
-  if (id !== undefined) {
-    item.id = parseId(id);
-  }
-  return { bytes: toBinary(PublishItemSchema, item), keyed: idempotencyKey !== undefined && idempotencyKey !== "" };
+  const item = create(PublishItemSchema, {
+    headers: wireHeaders(headers),
+    orderingKey: orderingKey ?? "",
+    idempotencyKey: idempotencyKey ?? "",
+    id: id === undefined ? NOTHING : parseId(id),
+    ...(delayMs === undefined ? {} : { delayMs: BigInt(Math.round(delayMs)) }),
+    ...(deliverAt === undefined ? {} : { deliverAtMs: BigInt(deliverAt.getTime()) }),
+    ...(ttlMs === undefined ? {} : { ttlMs: BigInt(Math.round(ttlMs)) }),
+  });
+  return toBinary(PublishItemSchema, item);
 }
 
 /** What an item takes in a frame, its tag and length included. */
@@ -118,25 +127,67 @@ export function encodePublish(queue: string, contract: Uint8Array, items: readon
   return bytes;
 }
 
-/** One result for each item. */
+/** One result for each item. Read by hand: results come by the thousand. */
 export function decodePublishAck(payload: Uint8Array): (Published | QwerqError)[] {
-  const ack = fromBinary(PublishAckSchema, payload);
-  const durability = durabilityName(ack.durability);
-  return ack.results.map((result) => {
-    const error = result.error === undefined ? undefined : fromWire(result.error);
-    if (error !== undefined && !result.deadLettered) {
-      return error;
+  const reader = new Reader(payload);
+  const results: Result[] = [];
+  let durability = Durability.UNSPECIFIED;
+  let contractUnknown = false;
+  for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+    if (tag === 0x0a) {
+      results.push(readResult(reader.message()));
+    } else if (tag === 0x10) {
+      durability = reader.number();
+    } else if (tag === 0x18) {
+      contractUnknown = reader.number() !== 0;
+    } else {
+      reader.skip(tag);
     }
-    return {
-      id: formatId(result.id),
-      seq: result.seq,
-      schemaVersion: result.schemaVersion,
-      duplicate: result.duplicate,
-      contractUnknown: ack.contractUnknown,
-      durability,
-      deadLettered: error,
-    };
-  });
+  }
+  const name = durabilityName(durability);
+  return results.map(({ id, seq, schemaVersion, duplicate, error, deadLettered }) =>
+    error !== undefined && !deadLettered
+      ? error
+      : { id: formatId(id), seq, schemaVersion, duplicate, contractUnknown, durability: name, deadLettered: error },
+  );
+}
+
+interface Result {
+  id: Uint8Array;
+  seq: bigint | undefined;
+  schemaVersion: number;
+  duplicate: boolean;
+  error: QwerqError | undefined;
+  deadLettered: boolean;
+}
+
+function readResult(reader: Reader): Result {
+  const result: Result = { id: NOTHING, seq: undefined, schemaVersion: 0, duplicate: false, error: undefined, deadLettered: false };
+  for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+    switch (tag) {
+      case 0x0a:
+        result.id = reader.bytes();
+        break;
+      case 0x10:
+        result.seq = reader.bigint();
+        break;
+      case 0x18:
+        result.schemaVersion = reader.number();
+        break;
+      case 0x20:
+        result.duplicate = reader.number() !== 0;
+        break;
+      case 0x2a:
+        result.error = fromWire(fromBinary(ErrorSchema, reader.bytes()));
+        break;
+      case 0x30:
+        result.deadLettered = reader.number() !== 0;
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return result;
 }
 
 function durabilityName(durability: Durability): Published["durability"] {

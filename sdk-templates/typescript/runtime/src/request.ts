@@ -1,9 +1,10 @@
 // A request on its way, and what is left for the connection to do: requests, lanes with publishes, open feeds. It outlives connections.
 
+import type { Arrival } from "./arrival.js";
 import type { QwerqError } from "./errors.js";
 import type { Lane } from "./lane.js";
 import type { Ledger } from "./ledger.js";
-import type { Call, ConsumeAck, Delivered } from "./wire_pb.js";
+import type { Call, ConsumeAck } from "./wire_pb.js";
 
 /** A correlated frame and who waits for its reply. */
 export interface Request {
@@ -39,7 +40,7 @@ export interface Feed {
   /** Whether the broker has ever agreed. */
   readonly wasOpen: boolean;
   /** Messages have arrived. */
-  delivered(messages: readonly Delivered[], ledger: Ledger): void;
+  delivered(messages: readonly Arrival[], ledger: Ledger): void;
   /** A call has arrived; `answer` sends the message of a CALL_RESPONSE. */
   called(call: Call, answer: (response: Uint8Array) => void): void;
   /** The connection is gone, and with it all leases. */

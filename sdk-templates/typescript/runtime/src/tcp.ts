@@ -10,6 +10,7 @@ interface Socket {
   end(): void;
   destroy(): void;
   setNoDelay(on: boolean): void;
+  unref(): void;
   on(event: string, listener: (...args: never[]) => void): void;
 }
 
@@ -24,6 +25,11 @@ export async function dialTcp(address: string, events: TransportEvents, signal: 
   return new Promise((resolve, reject) => {
     let last: unknown = new Error("the broker closed the connection");
     let open = false;
+    const close = (): void => {
+      // A peer that does not answer must not keep the program alive.
+      socket.end();
+      socket.unref();
+    };
     const abort = (): void => {
       socket.destroy();
       reject(signal.reason);
@@ -33,7 +39,7 @@ export async function dialTcp(address: string, events: TransportEvents, signal: 
     socket.on("connect", () => {
       open = true;
       signal.removeEventListener("abort", abort);
-      resolve({ write: (frames) => socket.write(frames), close: () => socket.end(), destroy: () => socket.destroy() });
+      resolve({ write: (frames) => socket.write(frames), close, destroy: () => socket.destroy() });
     });
     socket.on("data", (chunk: Uint8Array) => events.received(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.length)));
     socket.on("drain", () => events.drained());

@@ -3,6 +3,7 @@
 
 import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 
+import type { Arrival } from "./arrival.js";
 import { StoredMessage } from "./delivery.js";
 import { Opcode } from "./opcode.js";
 import { type StartAt, wireStartAt } from "./subscription.js";
@@ -10,6 +11,7 @@ import {
   CommitOffsetSchema,
   type DeadLettersSchema as DeadLettersDescriptor,
   DeadLettersSchema,
+  type Delivered,
   DoneSchema,
   ExplainSchema,
   ExplainedSchema,
@@ -122,7 +124,7 @@ export class Admin {
   async peek(queue: string, fromSeq: bigint | number = 0, max = 1): Promise<StoredMessage<Uint8Array>[]> {
     const request = { queue, fromSeq: BigInt(fromSeq), max };
     const fetched = await this.#ask(Opcode.Peek, PeekSchema, request, Opcode.Fetched, FetchedSchema, true);
-    return fetched.messages.map((message) => new StoredMessage(queue, message, raw));
+    return fetched.messages.map((message) => new StoredMessage(queue, arrivalOf(message), raw));
   }
 
   /** Why a message, an ordering key or a group does not move. */
@@ -134,7 +136,7 @@ export class Admin {
   /** Dead letters of a queue, and where to go on (`fromSeq`) if there may be more. */
   async deadLetters(choice: DeadLetterChoice): Promise<{ letters: StoredMessage<Uint8Array>[]; nextSeq: bigint | undefined }> {
     const fetched = await this.#ask(Opcode.DeadLetters, DeadLettersSchema, choice, Opcode.Fetched, FetchedSchema, true);
-    const letters = fetched.messages.map((message) => new StoredMessage(`${choice.queue ?? ""}.dlq`, message, raw));
+    const letters = fetched.messages.map((message) => new StoredMessage(`${choice.queue ?? ""}.dlq`, arrivalOf(message), raw));
     return { letters, nextSeq: fetched.nextSeq };
   }
 
@@ -171,6 +173,11 @@ export class Admin {
     const list = await this.#ask(Opcode.SchemaList, SchemaListSchema, choice, Opcode.SchemaListResponse, SchemaListResponseSchema, true);
     return list.versions;
   }
+}
+
+function arrivalOf(delivered: Delivered): Arrival {
+  const { leaseMs, publishedAtMs } = delivered;
+  return { ...delivered, leaseMs: Number(leaseMs), publishedAtMs: Number(publishedAtMs) };
 }
 
 function raw(payload: Uint8Array): Uint8Array {

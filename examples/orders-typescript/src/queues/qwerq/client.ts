@@ -5,6 +5,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 
 import { Admin } from "./admin.js";
+import { decodeFetched } from "./arrival.js";
 import type { ReconnectOptions } from "./backoff.js";
 import { type Decode, Delivery, headerMap } from "./delivery.js";
 import { type ConnectionState, Driver } from "./driver.js";
@@ -18,13 +19,16 @@ import { type CallContext, Responder, type ServeOptions } from "./responder.js";
 import { type ConsumeOptions, type StartAt, Subscription, wireStartAt } from "./subscription.js";
 import { type Dial, dial } from "./transport.js";
 import { Window } from "./window.js";
-import { CallResponseSchema, CallSchema, FetchSchema, FetchedSchema, SettleSchema, type Settled, SettledSchema } from "./wire_pb.js";
+import { CallResponseSchema, CallSchema, FetchSchema, SettleSchema, type Settled, SettledSchema } from "./wire_pb.js";
 
 /** The version of this runtime, which the broker shows. */
 export const VERSION: string = "0.1.0";
 
 /** How long a call waits when nothing is said. */
 const CALL_TIMEOUT_MS = 10_000;
+
+/** The longest that setTimeout waits. */
+const TIMER_MS_MAX = 0x7fff_ffff;
 
 const NO_CONTRACT = new Uint8Array(0);
 
@@ -126,7 +130,8 @@ export class Client implements AsyncDisposable {
   readonly admin: Admin;
   readonly #driver: Driver;
   readonly #window: Window;
-  readonly #lanes = new Map<string, Lane>();
+  /** By queue, then by contract: those of generated code are one object each. */
+  readonly #lanes = new Map<string, Map<Uint8Array, Lane>>();
   #subscriptions = 0;
 
   /** @internal Use `connectClient`. */
@@ -269,12 +274,12 @@ export class Client implements AsyncDisposable {
     }
     const reply = await this.#ask(Opcode.Fetch, toBinary(FetchSchema, fetch), Opcode.Fetched, { mayWait: true, signal: options.signal });
     const now = performance.now();
-    return fromBinary(FetchedSchema, reply.payload).messages.map((delivered) => {
+    return decodeFetched(reply.payload).map((arrival) => {
       const lease =
-        delivered.leaseId.length === 0
+        arrival.leaseId.length === 0
           ? undefined
-          : reply.ledger.hold(delivered.leaseId, undefined, Number(delivered.leaseMs), options.detached === true, now);
-      return new Delivery(queue, delivered, decode, lease);
+          : reply.ledger.hold(arrival.leaseId, undefined, arrival.leaseMs, options.detached === true, now);
+      return new Delivery(queue, arrival, decode, lease);
     });
   }
 
@@ -356,11 +361,15 @@ export class Client implements AsyncDisposable {
   }
 
   #lane(queue: string, contract: Uint8Array): Lane {
-    const key = `${queue}\0${contract.join()}`;
-    let lane = this.#lanes.get(key);
+    let lanes = this.#lanes.get(queue);
+    if (lanes === undefined) {
+      lanes = new Map();
+      this.#lanes.set(queue, lanes);
+    }
+    let lane = lanes.get(contract);
     if (lane === undefined) {
       lane = new Lane(queue, contract);
-      this.#lanes.set(key, lane);
+      lanes.set(contract, lane);
     }
     return lane;
   }
@@ -431,7 +440,7 @@ export class Client implements AsyncDisposable {
         request.reject(error);
       };
       const abort = (): void => giveUp(signal?.reason);
-      const timer = timeout === undefined ? undefined : setTimeout(() => giveUp(timeout.error()), timeout.ms);
+      const timer = timeout === undefined ? undefined : setTimeout(() => giveUp(timeout.error()), Math.min(timeout.ms, TIMER_MS_MAX));
       signal?.addEventListener("abort", abort, { once: true });
       this.#driver.request(request);
     });

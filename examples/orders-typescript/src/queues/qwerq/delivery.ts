@@ -4,7 +4,7 @@
 import { formatId } from "./message_id.js";
 import { type Lease, type Say } from "./ledger.js";
 import { Opcode } from "./opcode.js";
-import type { Delivered, Header } from "./wire_pb.js";
+import type { Arrival } from "./arrival.js";
 
 /** Turns a payload into what the holder sees. */
 export type Decode<T> = (payload: Uint8Array, what: string) => T;
@@ -13,14 +13,14 @@ export type Decode<T> = (payload: Uint8Array, what: string) => T;
 export class StoredMessage<T> {
   /** The queue that it came from. */
   readonly queue: string;
-  readonly #delivered: Delivered;
+  readonly #arrival: Arrival;
   readonly #decode: Decode<T>;
   #body: { value: T } | undefined;
   #headers: ReadonlyMap<string, string> | undefined;
 
-  constructor(queue: string, delivered: Delivered, decode: Decode<T>) {
+  constructor(queue: string, arrival: Arrival, decode: Decode<T>) {
     this.queue = queue;
-    this.#delivered = delivered;
+    this.#arrival = arrival;
     this.#decode = decode;
   }
 
@@ -32,48 +32,48 @@ export class StoredMessage<T> {
 
   /** The payload, byte for byte as it was published: a view into what was read together with it. */
   get payload(): Uint8Array {
-    return this.#delivered.payload;
+    return this.#arrival.payload;
   }
 
   /** The message's id, a ULID when the broker made it. */
   get id(): string {
-    return formatId(this.#delivered.id);
+    return formatId(this.#arrival.id);
   }
 
   /** Its position in the queue, or offset in the stream. */
   get seq(): bigint {
-    return this.#delivered.seq;
+    return this.#arrival.seq;
   }
 
   /** When the broker accepted it. */
   get publishedAt(): Date {
-    return new Date(Number(this.#delivered.publishedAtMs));
+    return new Date(this.#arrival.publishedAtMs);
   }
 
   /** The version of the contract that it was accepted under; 0 on a queue without one. */
   get schemaVersion(): number {
-    return this.#delivered.schemaVersion;
+    return this.#arrival.schemaVersion;
   }
 
   /** Its headers. */
   get headers(): ReadonlyMap<string, string> {
-    this.#headers ??= headerMap(this.#delivered.headers);
+    this.#headers ??= headerMap(this.#arrival.headers);
     return this.#headers;
   }
 
   /** Its ordering key. */
   get orderingKey(): string | undefined {
-    return this.#delivered.orderingKey === "" ? undefined : this.#delivered.orderingKey;
+    return this.#arrival.orderingKey === "" ? undefined : this.#arrival.orderingKey;
   }
 
   /** Streams: so many messages before this one were removed by retention before the group saw them. */
   get skipped(): bigint {
-    return this.#delivered.skipped;
+    return this.#arrival.skipped;
   }
 
   /** Which delivery of this message to this group it is, from 1. */
   get attempt(): number {
-    return this.#delivered.attempt;
+    return this.#arrival.attempt;
   }
 }
 
@@ -85,8 +85,8 @@ export class StoredMessage<T> {
 export class Delivery<T> extends StoredMessage<T> {
   readonly #lease: Lease | undefined;
 
-  constructor(queue: string, delivered: Delivered, decode: Decode<T>, lease: Lease | undefined) {
-    super(queue, delivered, decode);
+  constructor(queue: string, arrival: Arrival, decode: Decode<T>, lease: Lease | undefined) {
+    super(queue, arrival, decode);
     this.#lease = lease;
     lease?.ledger.watch(this, lease);
   }
@@ -171,7 +171,7 @@ function nack({ delayMs, reason }: NackOptions): Say {
 }
 
 /** Headers by name; of a repeated one the first. */
-export function headerMap(headers: readonly Header[]): ReadonlyMap<string, string> {
+export function headerMap(headers: readonly { readonly name: string; readonly value: string }[]): ReadonlyMap<string, string> {
   const map = new Map<string, string>();
   for (const { name, value } of headers) {
     if (!map.has(name)) {

@@ -16,6 +16,9 @@ const NOTE_LEASES_MAX = 4096;
 /** A lease is renewed when this part of its length has passed, and looked at as often: no lease is older than a third of its length. */
 const RENEW_PART = 6;
 
+/** `Settle.lease_ids`: the field's number times eight, plus 2. */
+const LEASE_IDS_FIELD_TAG = 0x0a;
+
 /** What is said about leases: the opcode that says it, and its details. */
 export interface Say {
   readonly opcode: number;
@@ -253,15 +256,26 @@ export function failNote(note: Note, error: unknown): void {
   }
 }
 
-/** The message of the frame that says it. */
+/** The message of the frame that says it. The leases, which may be many, are written by hand. */
 export function encodeNote(note: Note): Uint8Array {
   const { delayMs, reason, lengthMs } = note.say;
-  const settle = create(SettleSchema, {
-    leaseIds: note.leases,
-    confirm: note.waiters !== undefined,
-    reason: reason ?? "",
-    visibilityTimeoutMs: lengthMs ?? 0n,
-    ...(delayMs === undefined ? {} : { delayMs }),
-  });
-  return toBinary(SettleSchema, settle);
+  const rest = toBinary(
+    SettleSchema,
+    create(SettleSchema, {
+      confirm: note.waiters !== undefined,
+      reason: reason ?? "",
+      visibilityTimeoutMs: lengthMs ?? 0n,
+      ...(delayMs === undefined ? {} : { delayMs }),
+    }),
+  );
+  const bytes = new Uint8Array(note.leases.reduce((sum, lease) => sum + 2 + lease.length, rest.length));
+  let at = 0;
+  for (const lease of note.leases) {
+    bytes[at] = LEASE_IDS_FIELD_TAG;
+    bytes[at + 1] = lease.length;
+    bytes.set(lease, at + 2);
+    at += 2 + lease.length;
+  }
+  bytes.set(rest, at);
+  return bytes;
 }

@@ -7,13 +7,16 @@ const ID_CHARACTERS = 26;
 
 /** The text of an id. */
 export function formatId(bytes: Uint8Array): string {
-  let bits = 0n;
-  for (const byte of bytes) {
-    bits = (bits << 8n) | BigInt(byte);
-  }
   let text = "";
-  for (let at = ID_CHARACTERS - 1; at >= 0; at -= 1) {
-    text += ALPHABET.charAt(Number((bits >> BigInt(5 * at)) & 31n));
+  // 16 bytes are 128 bits, 26 characters are 130: the first character begins with two bits of nothing.
+  let [bits, count] = [0, 2];
+  for (let at = 0; at < ID_BYTES; at += 1) {
+    bits = ((bits << 8) | (bytes[at] ?? 0)) & 0xffff;
+    count += 8;
+    while (count >= 5) {
+      count -= 5;
+      text += ALPHABET.charAt((bits >> count) & 31);
+    }
   }
   return text;
 }

@@ -7,6 +7,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 
+import { decodeDeliver, decodeFetched } from "./arrival.js";
 import { DisconnectedError, ProtocolError, type QwerqError, RefusedError, fromWire, staleLease } from "./errors.js";
 import { type Frame, FrameDecoder, encodeFrame } from "./frame.js";
 import { BATCH_BYTES_MAX, type Batch, type Lane, batchOf } from "./lane.js";
@@ -20,9 +21,7 @@ import {
   CancelSchema,
   ConsumeAckSchema,
   CreditSchema,
-  DeliverSchema,
   ErrorSchema,
-  FetchedSchema,
   GoAwaySchema,
   SettleSchema,
   SettledSchema,
@@ -403,7 +402,7 @@ export class Session {
   }
 
   #onMessage(frame: Frame): void {
-    const deliver = decode(DeliverSchema, frame);
+    const deliver = decodeDeliver(frame.payload);
     const feed = this.#work.feeds.get(deliver.subscription);
     if (feed === undefined) {
       // They crossed an UNSUBSCRIBE.
@@ -465,7 +464,7 @@ export class Session {
   /** Messages that nobody fetches any more go back uncounted. */
   #onOrphan(frame: Frame): void {
     if (frame.opcode === Opcode.Fetched) {
-      this.#release(decode(FetchedSchema, frame).messages.map((message) => message.leaseId));
+      this.#release(decodeFetched(frame.payload).map((message) => message.leaseId));
     }
   }
 

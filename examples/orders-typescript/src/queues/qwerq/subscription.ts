@@ -3,12 +3,13 @@
 
 import { create, toBinary } from "@bufbuild/protobuf";
 
+import type { Arrival } from "./arrival.js";
 import { type Decode, Delivery } from "./delivery.js";
 import type { Driver } from "./driver.js";
 import { ClosedError, DecodeError, type QwerqError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
 import type { Feed } from "./request.js";
-import { type ConsumeAck, ConsumeSchema, type Delivered, Role, type StartAt as WireStartAt, StartAtSchema } from "./wire_pb.js";
+import { type ConsumeAck, ConsumeSchema, Role, type StartAt as WireStartAt, StartAtSchema } from "./wire_pb.js";
 
 /** What the broker takes for a prefetch of 0, and for 0 bytes. */
 const PREFETCH_DEFAULT = 32;
@@ -272,15 +273,15 @@ export class Subscription<T> implements AsyncIterableIterator<Delivery<T>>, Asyn
     this.#readyDone?.resolve({ group: ack.group, groupExisted: ack.groupExisted, visibilityTimeoutMs: Number(ack.visibilityTimeoutMs) });
   }
 
-  #delivered(messages: readonly Delivered[], ledger: Ledger): void {
+  #delivered(messages: readonly Arrival[], ledger: Ledger): void {
     const now = performance.now();
-    for (const delivered of messages) {
+    for (const arrival of messages) {
       const lease =
-        delivered.leaseId.length === 0
+        arrival.leaseId.length === 0
           ? undefined
-          : ledger.hold(delivered.leaseId, this.#number, Number(delivered.leaseMs), false, now);
-      this.#position = delivered.seq + 1n;
-      this.#items.push(new Delivery(this.queue, delivered, this.#decode, lease));
+          : ledger.hold(arrival.leaseId, this.#number, arrival.leaseMs, false, now);
+      this.#position = arrival.seq + 1n;
+      this.#items.push(new Delivery(this.queue, arrival, this.#decode, lease));
     }
     for (let taker = this.#takers[0]; taker !== undefined; taker = this.#takers[0]) {
       const value = this.#take();
