@@ -5,8 +5,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::call::CallArgs;
 use crate::consume::ConsumeArgs;
 use crate::dlq::DlqArgs;
+use crate::explain::ExplainArgs;
 use crate::generate::GenArgs;
 use crate::group::GroupArgs;
 use crate::health::HealthArgs;
@@ -47,6 +49,12 @@ pub(crate) enum Command {
     Group(GroupArgs),
     /// Look at dead letters, send them back, or remove them
     Dlq(DlqArgs),
+    /// Call whoever serves a queue and print the reply
+    #[command(after_help = CALL_EXAMPLES)]
+    Call(CallArgs),
+    /// Say why a message, an ordering key or a consumer group does not move
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -103,6 +111,22 @@ Examples:
   qwer-q peek -q orders -n 1 --from-seq 1200 | jq .body
   qwer-q peek -q orders.dlq";
 
+const CALL_EXAMPLES: &str = "\
+A request that nobody serves fails at once; one whose time is up fails with `timeout`. Nothing is stored.
+
+Examples:
+  qwer-q call -q pricing.get_quote --body '{\"article\": \"A-1\"}' --timeout 5s
+  qwer-q call -q pricing.get_quote --json < request.json | jq .body
+  qwer-q call -q echo --body hello -H traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+const EXPLAIN_EXAMPLES: &str = "\
+The first line is the cause in one sentence; without --id, --seq and --key it is about the consumer groups.
+
+Examples:
+  qwer-q explain -q orders
+  qwer-q explain -q orders -g billing --id 01J9ZK5Q3V8M2T4W6X8Y0A1B2C
+  qwer-q explain -q orders --key customer-7 --json | jq -r .cause";
+
 const GEN_EXAMPLES: &str = "\
 Examples:
   qwer-q gen --lang rust --out src/qwerq
@@ -120,6 +144,8 @@ Examples:
   qwer-q bench --scenario publish --compare ./qwer-q.old";
 
 const HEALTH_EXAMPLES: &str = "\
+Exit codes: 0 ready, 1 not ready or no answer, 2 wrong usage
+
 Examples:
   qwer-q health
   qwer-q health --address 10.0.0.5:9877
@@ -148,5 +174,62 @@ mod tests {
             children.for_each(check);
         }
         check(&Arguments::command());
+    }
+
+    /// The arguments of every `qwer-q` in shell text, as far as quotes, pipes, redirections and comments go.
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let mut commands = Vec::new();
+        for line in text.lines() {
+            let mut words: Vec<String> = Vec::new();
+            let mut quote = None;
+            let mut inside = false;
+            for c in line.chars().chain(['|']) {
+                match (quote, c) {
+                    (Some(open), c) if c == open => quote = None,
+                    (None, '\'' | '"') => (quote, inside) = (Some(c), begin(&mut words, inside)),
+                    (None, '#' | '|' | '<' | '>') => {
+                        let start = words.iter().position(|word| word == "qwer-q");
+                        commands.extend(start.map(|start| words.split_off(start)));
+                        words.clear();
+                        inside = false;
+                        if c == '#' {
+                            break;
+                        }
+                    }
+                    (None, c) if c.is_whitespace() => inside = false,
+                    (_, c) => {
+                        inside = begin(&mut words, inside);
+                        words.last_mut().expect("just begun").push(c);
+                    }
+                }
+            }
+        }
+        commands
+    }
+
+    /// Begins a word unless one is begun.
+    fn begin(words: &mut Vec<String>, inside: bool) -> bool {
+        if !inside {
+            words.push(String::new());
+        }
+        true
+    }
+
+    #[test]
+    fn every_command_of_the_page_and_of_the_help_parses() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli.md")).expect("docs/cli.md is there");
+        let mut texts: Vec<String> = page.split("```").skip(1).step_by(2).map(str::to_owned).collect();
+        fn help(command: &clap::Command, texts: &mut Vec<String>) {
+            texts.extend(command.get_after_help().map(ToString::to_string));
+            command.get_subcommands().for_each(|child| help(child, texts));
+        }
+        help(&Arguments::command(), &mut texts);
+        let commands: Vec<_> = texts.iter().flat_map(|text| commands(text)).collect();
+        assert!(commands.len() > 60, "{} commands are found", commands.len());
+        for command in commands {
+            if let Err(error) = Arguments::try_parse_from(&command) {
+                panic!("{command:?}: {error}");
+            }
+        }
     }
 }

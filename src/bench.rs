@@ -4,12 +4,14 @@
 //! it is reported in `figure.rs`, what is demanded in `bound.rs`. It measures what users get: through the crate `qwerq`.
 
 mod bound;
+mod call;
 mod core;
 mod figure;
 mod latency;
 mod load;
 mod machine;
 mod memory;
+mod outage;
 mod pairs;
 mod process;
 mod publish;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use qwerq::{Client, ConsumeOptions, Delivery, FetchOptions, Reconnect, Settlement, StartAt, Subscription};
+use qwerq::{Client, ConsumeOptions, Delivery, ErrorCode, FetchOptions, LeaseId, Reconnect, Settlement, StartAt, Subscription};
 
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
@@ -91,7 +91,7 @@ async fn subscribe(client: &Client, args: &ConsumeArgs, settlement: &Settlement)
 
 fn say_that_from_is_ignored(args: &ConsumeArgs, group: &str) {
     output::note(format!(
-        "note: the group {group} exists and goes on where it was, so --from is ignored; on a stream \
+        "note: the group {group} exists and goes on where it was, so --from is ignored; \
          `qwer-q group seek {group} -q {} --from ...` moves it",
         args.queue
     ));
@@ -134,7 +134,7 @@ async fn print_and_settle(
             // Settling makes room; what comes in it and is not wanted would be taken from other consumers for nothing.
             subscription.set_prefetch(prefetch(left), 0)?;
         }
-        settle(batch, settlement).await?;
+        settle(client, batch, settlement).await?;
     }
     Ok(())
 }
@@ -157,22 +157,22 @@ async fn next_batch(subscription: &mut Subscription, quiet: Option<Duration>) ->
     }
 }
 
-/// Returns when the broker has confirmed the last of them, and so the ones before it.
-async fn settle(batch: Vec<Delivery>, settlement: &Settlement) -> Result<(), Failure> {
-    let last = batch.len().saturating_sub(1);
-    for (index, delivery) in batch.into_iter().enumerate() {
-        let seq = delivery.seq;
-        let settled = match index == last {
-            true => delivery.settle_confirmed(settlement.clone()).await,
-            false => delivery.settle(settlement.clone()),
-        };
-        match settled {
+/// Returns when the broker has confirmed all of them. What has no lease needs no settlement.
+async fn settle(client: &Client, batch: Vec<Delivery>, settlement: &Settlement) -> Result<(), Failure> {
+    let (seqs, leases): (Vec<u64>, Vec<LeaseId>) =
+        batch.iter().filter_map(|delivery| delivery.lease_id().map(|lease| (delivery.seq, *lease))).unzip();
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let results = client.settle_leases(settlement.clone(), &leases).await?;
+    for (seq, result) in seqs.into_iter().zip(results) {
+        match result {
             Ok(()) => {}
             // At least once: it is printed again when it comes again.
-            Err(error) if error.refusal().is_some() || error.is_retryable() => {
-                output::note(format!("seq {seq} was not {}: {error}", past(settlement)));
+            Err(error) if error.code() == Some(ErrorCode::StaleLease) || error.is_retryable() => {
+                output::note(format!("note: seq {seq} was not {} and comes again: {error}", past(settlement)));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::from(error).context(format!("seq {seq} was not {} and comes again", past(settlement)))),
         }
     }
     Ok(())
@@ -230,7 +230,7 @@ async fn fetch_and_leave(client: &Client, args: &ConsumeArgs) -> Result<(), Fail
 async fn existing_group(client: &Client, args: &ConsumeArgs) -> Result<Option<String>, Failure> {
     let queue = match client.queue_info(&args.queue).await {
         Ok(queue) => queue,
-        Err(error) if error.code() == Some(qwerq::ErrorCode::QueueNotFound) => return Ok(None),
+        Err(error) if error.code() == Some(ErrorCode::QueueNotFound) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let name = args.group.as_deref().unwrap_or("default");

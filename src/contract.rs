@@ -3,7 +3,7 @@
 //! It does not judge payloads (the broker does) and does not compile .proto files (`qwerq-codegen` does).
 
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
-use qwerq::Client;
+use qwerq::{Client, SchemaVersion};
 use qwerq_proto::{ErrorCode, name};
 
 use crate::failure::Failure;
@@ -19,14 +19,25 @@ impl Contract {
     pub(crate) async fn fetch(client: &Client, queue: &str, version: Option<u32>) -> Result<Option<Contract>, Failure> {
         // Dead letters keep the contract of the queue that they came from.
         let queue = queue.strip_suffix(name::DLQ_SUFFIX).unwrap_or(queue);
+        Contract::fetch_type(client, queue, version, |version| &version.message_type).await
+    }
+
+    /// Fetches the type of the replies to calls of a queue, in a version. `None`: nobody can say any more what they are.
+    pub(crate) async fn fetch_reply(client: &Client, queue: &str, version: u32) -> Result<Option<Contract>, Failure> {
+        Contract::fetch_type(client, queue, Some(version), |version| &version.reply_type).await
+    }
+
+    async fn fetch_type(
+        client: &Client,
+        queue: &str,
+        version: Option<u32>,
+        which: fn(&SchemaVersion) -> &String,
+    ) -> Result<Option<Contract>, Failure> {
         match client.schema(queue, version).await {
-            Ok(schema) => {
-                let message_type = &schema.version.message_type;
-                Contract::new(&schema.descriptor_set, message_type).map(Some).map_err(|why| {
-                    Failure::failed(format!("cannot read the contract of {queue}: {why}"))
-                        .next_step("publish bytes as they are with --hex or --raw")
-                })
-            }
+            Ok(schema) => Contract::new(&schema.descriptor_set, which(&schema.version)).map(Some).map_err(|why| {
+                Failure::failed(format!("cannot read the contract of {queue}: {why}"))
+                    .next_step("publish bytes as they are with --hex or --raw")
+            }),
             Err(error) => match error.code() {
                 Some(ErrorCode::SchemaNotFound | ErrorCode::QueueNotFound) => Ok(None),
                 _ => Err(error.into()),

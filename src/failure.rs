@@ -137,9 +137,9 @@ fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
         }
         Code::QueueExists => format!("`qwer-q queue info {queue}` shows the options in force; `qwer-q queue update` changes them"),
         Code::GroupNotFound => format!("`qwer-q group list -q {queue}` shows the groups"),
-        Code::GroupExists => format!("`qwer-q group info GROUP -q {queue}` shows where it is; `qwer-q group seek` moves one of a stream"),
+        Code::GroupExists => format!("`qwer-q group info GROUP -q {queue}` shows where it is; `qwer-q group seek` moves it"),
         Code::GroupRequired => "name a consumer group with --group".to_owned(),
-        Code::WrongMode => format!("`qwer-q queue info {queue}` shows the mode; only a stream has offsets to go to"),
+        Code::WrongMode => format!("`qwer-q queue info {queue}` shows the mode"),
         Code::QueueFull => format!("consume from the queue, or see `qwer-q queue info {queue}`"),
         Code::MessageTooLarge => format!("send less, or raise it with `qwer-q queue update {queue} --max-message-bytes SIZE`"),
         Code::DedupFull => format!("wait until keys leave the window, or raise it with `qwer-q queue update {queue} --dedup-max-keys N`"),

@@ -28,7 +28,7 @@ enum GroupCommand {
     /// Show how far a consumer group is
     #[command(after_help = "Examples:\n  qwer-q group info billing -q orders\n  qwer-q group info billing -q orders --json | jq .lag")]
     Info(InfoArgs),
-    /// Move a consumer group of a stream; its leases and attempts end
+    /// Move a consumer group; its leases and attempts end. On a queue it sees at most what is still stored
     #[command(after_help = "Examples:\n  qwer-q group seek audit -q events --from beginning\n  \
         qwer-q group seek audit -q events --from offset=1200")]
     Seek(SeekArgs),

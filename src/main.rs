@@ -6,11 +6,13 @@
 mod arguments;
 mod bench;
 mod broker;
+mod call;
 mod confirmation;
 mod consume;
 mod contract;
 mod dlq;
 mod duration;
+mod explain;
 mod failure;
 mod fate;
 mod generate;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         Command::Peek(args) => peek::run(args),
         Command::Group(args) => group::run(args),
         Command::Dlq(args) => dlq::run(args),
+        Command::Call(args) => call::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -66,7 +66,7 @@ pub(crate) struct PublishArgs {
 
 /// Bytes of a command line argument; a type of its own, because clap takes a Vec for a repeated argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 pub(crate) fn run(args: PublishArgs) -> Result<(), Failure> {
     broker::block_on(publish(args))
@@ -282,7 +282,7 @@ fn read_lines(input: impl BufRead, lines: &mpsc::Sender<(u64, io::Result<String>
     }
 }
 
-fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_raw(path: &PathBuf) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -320,7 +320,7 @@ fn message(args: &PublishArgs, payload: Vec<u8>) -> Message {
     })
 }
 
-fn parse_hex(text: &str) -> Result<Bytes, String> {
+pub(crate) fn parse_hex(text: &str) -> Result<Bytes, String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     if !digits.len().is_multiple_of(2) {
         return Err("there is a digit too few or too many: two make a byte".to_owned());
@@ -339,7 +339,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-fn parse_header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a header is NAME=VALUE".to_owned()),

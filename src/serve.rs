@@ -87,8 +87,14 @@ fn start(settings: Settings) -> Result<(), Failure> {
 fn chain(error: &dyn std::error::Error) -> Failure {
     let mut failure = Failure::failed(error.to_string());
     let mut cause = error.source();
+    let mut said = error.to_string();
     while let Some(error) = cause {
-        failure = failure.context(error.to_string());
+        let text = error.to_string();
+        // Some errors end in their cause already.
+        if !said.contains(&text) {
+            failure = failure.context(&text);
+        }
+        said = text;
         cause = error.source();
     }
     failure

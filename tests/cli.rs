@@ -6,67 +6,17 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use base64::Engine;
 use qwerq_proto::{Frame, Opcode, wire};
 use serde_json::{Value, json};
 use support::broker::{BINARY, Broker};
+use support::cli::{contains_all, data, done, fails, json_lines, payload, stderr, stdout, with_stdin};
 use support::raw::Raw;
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("stdout is text")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("stderr is text")
-}
-
-/// Runs a command that must succeed and says nothing on stderr.
-fn done(broker: &Broker, args: &[&str]) -> String {
-    let output = broker.run(args);
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
-    stdout(&output)
-}
-
-/// The same for a command whose output is JSON and nothing else.
-fn json_lines(broker: &Broker, args: &[&str]) -> Vec<Value> {
-    done(broker, args).lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{args:?}: {line:?} is no JSON"))).collect()
-}
-
-/// Runs a command that must fail with that exit code; what it says.
-fn fails(broker: &Broker, exit: i32, args: &[&str]) -> String {
-    let output = broker.run(args);
-    assert_eq!(output.status.code(), Some(exit), "{args:?}: {}", stderr(&output));
-    assert_eq!(stdout(&output), "", "{args:?}: a failure is told on stderr");
-    stderr(&output)
-}
-
-fn contains_all(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in {text}");
-    }
-}
-
-fn with_stdin(broker: &Broker, args: &[&str], input: &str) -> Output {
-    let mut command = broker.command(args);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    child.stdin.take().expect("stdin is piped").write_all(input.as_bytes()).expect("the input is read");
-    child.wait_with_output().expect("the binary ends")
-}
-
-fn data(file: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/validation").join(file).display().to_string()
-}
-
-fn payload(message: &Value) -> Vec<u8> {
-    let text = message["payload_base64"].as_str().unwrap_or_else(|| panic!("{message} has a payload"));
-    base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
-}
 
 fn terminate(child: &Child) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM).expect("it runs");
@@ -230,6 +180,30 @@ fn a_second_broker_on_the_same_directory_is_refused_and_an_injected_port_only_wa
     contains_all(&stderr(&second), &["error: ", &directory, &broker.pid().to_string()]);
     contains_all(&stderr(&second), &["WARN", "QWERQ_PORT starts with tcp://"]);
     done(&broker, &["publish", "-q", "still", "--body", "x"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("the directory is ours");
+    let uid = rustix::process::geteuid().as_raw();
+    // Nobody makes a directory in /sys, not even root.
+    for (data_dir, parts) in [
+        ("/sys/qwerq".to_owned(), vec![format!("uid {uid} cannot write to /sys"), format!("chown -R {uid}")]),
+        (file.join("data").display().to_string(), vec!["Not a directory".to_owned()]),
+    ] {
+        let output = Command::new(BINARY)
+            .args(["serve", "--port", "0", "--metrics-port", "0", "--data-dir", &data_dir])
+            .env_remove("QWERQ_AUTH_TOKEN")
+            .output()
+            .expect("the binary runs");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{data_dir}");
+        let said = stderr(&output);
+        contains_all(&said, &[&format!("error: cannot start on the data directory {data_dir}"), "choose another --data-dir"]);
+        contains_all(&said, &parts.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(said.matches("os error").count(), 1, "the cause is said once: {said}");
+    }
 }
 
 fn settings_file(broker: &Broker, text: &str) -> std::path::PathBuf {

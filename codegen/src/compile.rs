@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use heck::ToSnakeCase;
 use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use protox::{
@@ -59,6 +60,14 @@ pub struct Service {
     pub methods: Vec<Method>,
 }
 
+impl Service {
+    /// What its queues have before the dot: `pricing_desk` of `shop.v1.PricingDesk`.
+    #[must_use]
+    pub fn queue_prefix(&self) -> String {
+        self.name.rsplit('.').next().unwrap_or(&self.name).to_snake_case()
+    }
+}
+
 /// One rpc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method {
@@ -70,6 +79,14 @@ pub struct Method {
     pub output: String,
     /// Whether the client or the server streams; such an rpc cannot be a CALL.
     pub streaming: bool,
+}
+
+impl Method {
+    /// The queue on which it is called: `<prefix>.get_quote` of `GetQuote`.
+    #[must_use]
+    pub fn queue(&self, prefix: &str) -> String {
+        format!("{prefix}.{}", self.name.to_snake_case())
+    }
 }
 
 /// Why a file did not compile: `file:line:column: message`, then what to do.

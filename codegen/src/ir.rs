@@ -6,6 +6,7 @@
 mod editions;
 pub(crate) mod locations;
 mod merge;
+mod rpc;
 pub(crate) mod whole;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics},
 };
 pub(crate) use locations::Locations;
+pub(crate) use rpc::Rpc;
 
 /// Everything that one run emits.
 #[derive(Debug, Clone)]
@@ -48,6 +50,8 @@ pub(crate) struct Contract {
     /// Full name, without a leading dot; the type is in `Schema::files` or well known.
     pub(crate) message_type: String,
     pub(crate) reply_type: Option<String>,
+    /// The rpc that it is, if it is one of a service.
+    pub(crate) rpc: Option<Rpc>,
 }
 
 impl Schema {
@@ -71,6 +75,7 @@ impl Schema {
                 fingerprint: source.fingerprint,
                 message_type: source.message_type.clone(),
                 reply_type: source.reply_type.clone(),
+                rpc: Rpc::of(source),
             })
             .collect();
         Some(Schema { files, contracts })

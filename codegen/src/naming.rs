@@ -8,9 +8,14 @@ use heck::ToSnakeCase;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
+/// A queue's name, or the part of one, in snake case.
+pub(crate) fn words(name: &str) -> String {
+    name.replace(['.', '-'], "_").to_snake_case()
+}
+
 /// One name in snake case per queue, all different also when cased otherwise. `reserved` are members that the client has already.
 pub(crate) fn member_words(queues: &[&str], reserved: &[&str], diagnostics: &mut Diagnostics) -> Vec<String> {
-    let wishes: Vec<String> = queues.iter().map(|queue| queue.replace(['.', '-'], "_").to_snake_case()).collect();
+    let wishes: Vec<String> = queues.iter().map(|queue| words(queue)).collect();
     // By the letters alone, because `a_1` and `a1` are one name in camel case.
     let key = |name: &str| name.replace('_', "");
     let mut taken: BTreeMap<String, String> =

@@ -48,8 +48,17 @@ pub async fn conversation() -> Result<(), qwerq::Error> {
     }
     let asked = QuoteRequest { lines: order.lines };
     let timeout = std::time::Duration::from_secs(1);
-    let _quote: Quote = queues.pricing_get_quote().call(&asked, timeout).await?;
-    Ok(())
+    let _quote: Quote = queues.pricing_get_quote().call_within(timeout, &asked).await?;
+    let rpcs = rpc::Queues::new(queues.client().clone());
+    let asked = rpc::shop::v1::QuoteRequest { article: \"A-1\".to_owned() };
+    let quote: rpc::shop::v1::Quote = rpcs.pricing().get_quote(&asked).await?;
+    let answer = move |request: rpc::shop::v1::QuoteRequest, call: qwerq::CallInfo| async move {
+        if request.article.is_empty() || call.remaining() < timeout {
+            return Err(qwerq::Status::new(qwerq::ErrorCode::InvalidArgument, \"which article?\"));
+        }
+        Ok(quote)
+    };
+    rpcs.pricing_get_quote().serve(answer).await
 }
 ";
 

@@ -49,6 +49,8 @@ pub struct ClientsFile {
     pub tool_version: &'static str,
     /// In the order of the queues' names.
     pub members: Vec<QueueMember>,
+    /// Services whose rpcs are queues.
+    pub groups: Vec<RpcGroup>,
 }
 
 impl ClientsFile {
@@ -88,6 +90,30 @@ pub struct QueueMember {
     pub reply_type_constant: Vec<String>,
     /// `type Reply = ...;`.
     pub reply: Vec<String>,
+}
+
+/// A service: one member that calls its rpcs.
+#[derive(Debug)]
+pub struct RpcGroup {
+    /// What its queues have before the last dot.
+    pub name: String,
+    /// The member's identifier.
+    pub method: String,
+    /// The identifier of the type that it gives.
+    pub class: String,
+    /// In the order of the queues' names.
+    pub rpcs: Vec<RpcMember>,
+}
+
+/// One rpc.
+#[derive(Debug)]
+pub struct RpcMember {
+    /// What it does, in one line.
+    pub doc: String,
+    /// `pub async fn get_quote(...) -> ... {`.
+    pub signature: Vec<String>,
+    /// The expression that calls.
+    pub body: Vec<String>,
 }
 
 /// Templates may end in any number of line ends; files end in one.

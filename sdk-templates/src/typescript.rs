@@ -134,9 +134,9 @@ pub struct QueuesFile {
     pub runtime: String,
     /// Import statements.
     pub imports: Vec<String>,
-    /// Queues that stand for themselves.
+    /// In the order of the queues' names.
     pub queues: Vec<QueueView>,
-    /// Queues that one service made.
+    /// Services whose rpcs are queues.
     pub groups: Vec<GroupView>,
 }
 
@@ -162,12 +162,25 @@ pub struct QueueView {
 /// The rpcs of one service.
 #[derive(Debug)]
 pub struct GroupView {
+    /// What it is, in one line.
+    pub doc: String,
     /// The property.
     pub name: String,
     /// The class that holds them.
     pub class: String,
     /// The rpcs.
-    pub rpcs: Vec<QueueView>,
+    pub rpcs: Vec<RpcView>,
+}
+
+/// One rpc, which is a queue under a shorter name.
+#[derive(Debug)]
+pub struct RpcView {
+    /// What it does, in one line.
+    pub doc: String,
+    /// The property.
+    pub name: String,
+    /// The queue's member.
+    pub member: String,
 }
 
 /// `index.ts`: what users import.

@@ -82,6 +82,8 @@ impl Sample {
             queue: queue.to_owned(),
             descriptor_set: self.descriptor_set.clone().into(),
             message_type: MESSAGE_TYPE.to_owned(),
+            // Calls are answered with what was asked.
+            reply_type: Some(MESSAGE_TYPE.to_owned()),
             ..NewSchema::default()
         };
         client.register_schema(schema).await?;

@@ -7,7 +7,7 @@ use super::figure::Figures;
 use super::load::{Load, Until};
 use super::process::Launch;
 use super::scenario::{Bench, Scenario, contract_word};
-use super::{publish, round_trip, single};
+use super::{call, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// Pairs of a comparison.
@@ -42,11 +42,13 @@ pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figur
     let (name, unit) = match scenario {
         Scenario::Publish | Scenario::Validation => ("publish", "per_s"),
         Scenario::RoundTrip => ("round_trip", "per_s"),
+        Scenario::Groups => ("groups", "per_s"),
+        Scenario::Keys => ("keys", "per_s"),
         Scenario::Latency => ("latency", "p50_us"),
-        Scenario::Memory => {
-            return Err(
-                Failure::usage("--compare does not measure memory").next_step("name publish, round-trip or latency with --scenario")
-            );
+        Scenario::Call => ("call", "p50_us"),
+        Scenario::Memory | Scenario::Outage => {
+            let failure = Failure::usage("--compare does not measure memory and outage");
+            return Err(failure.next_step("name publish, round-trip, groups, keys, latency or call with --scenario"));
         }
     };
     let sides = [bench.launch.binary.clone(), old.to_owned()];
@@ -67,10 +69,11 @@ pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figur
 /// The scenario's one number, of a fresh broker.
 async fn headline(bench: &Bench, launch: Launch, scenario: Scenario, contract: bool) -> Result<f64, Failure> {
     let broker = bench.broker_of(&launch).await?;
-    let (target, load, sample) = (&broker.target, short(&bench.load), &bench.sample);
+    let (target, load, sample) = (&broker.target, scenario.load(&short(&bench.load)), &bench.sample);
     Ok(match scenario {
-        Scenario::RoundTrip => round_trip::run(target, &load, sample, contract).await?.per_second(),
+        Scenario::RoundTrip | Scenario::Groups | Scenario::Keys => round_trip::run(target, &load, sample, contract).await?.per_second(),
         Scenario::Latency => single::run(target, &load, sample, contract).await?.p50_us(),
+        Scenario::Call => call::run(target, &load, sample, contract).await?.latency.p50_us(),
         _ => publish::run(target, &load, sample, contract).await?.per_second(),
     })
 }

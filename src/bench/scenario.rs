@@ -10,7 +10,7 @@ use super::load::{Load, Sample};
 use super::machine::BATCHES;
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
-use super::{memory, pairs, publish, round_trip, single};
+use super::{call, memory, outage, pairs, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// What `--scenario` names.
@@ -20,16 +20,41 @@ pub(super) enum Scenario {
     Publish,
     /// Publish, deliver, acknowledge each message
     RoundTrip,
+    /// The same with ten consumer groups that each get every message
+    Groups,
+    /// The same with 100,000 different ordering keys
+    Keys,
+    /// A backlog of which every message was nacked four times, drained beside one without
+    Outage,
     /// One message in flight, publish to deliver
     Latency,
+    /// Request and reply, nothing stored
+    Call,
     /// Throughput with a contract against without, in alternating pairs
     Validation,
     /// Memory, disk and restart with messages queued
     Memory,
 }
 
+impl Scenario {
+    /// The load that the flags ask for, with what makes this scenario special.
+    pub(super) fn load(self, given: &Load) -> Load {
+        match self {
+            Scenario::Groups => Load { groups: GROUPS, ..given.clone() },
+            Scenario::Keys => Load { keys: KEYS, ..given.clone() },
+            _ => given.clone(),
+        }
+    }
+}
+
 /// Messages that the memory scenario queues.
 const QUEUED_MESSAGES: u64 = 1_000_000;
+
+/// Consumer groups of the scenario `groups`.
+const GROUPS: usize = 10;
+
+/// Ordering keys of the scenario `keys`.
+const KEYS: usize = 100_000;
 
 /// What all scenarios need to run.
 pub(super) struct Bench {
@@ -54,7 +79,11 @@ impl Bench {
         match scenario {
             Scenario::Publish => self.publish(figures).await,
             Scenario::RoundTrip => self.round_trip(figures).await,
+            Scenario::Groups => self.round_trip_of("groups", &scenario.load(&self.load), figures).await,
+            Scenario::Keys => self.round_trip_of("keys", &scenario.load(&self.load), figures).await,
+            Scenario::Outage => self.outage(figures).await,
             Scenario::Latency => self.latency(figures).await,
+            Scenario::Call => self.call(figures).await,
             Scenario::Validation => self.validation(figures).await,
             Scenario::Memory => self.memory(figures).await,
         }
@@ -106,6 +135,25 @@ impl Bench {
         Ok(())
     }
 
+    /// Round trips of a queue of a special kind, with a contract unless there is to be none.
+    async fn round_trip_of(&self, name: &str, load: &Load, figures: &mut Figures) -> Result<(), Failure> {
+        let contract = self.contracts.contains(&true);
+        let broker = self.broker(&self.launch.durability).await?;
+        let run = round_trip::run(&broker.target, load, &self.sample, contract).await?;
+        let word = contract_word(contract);
+        figures.add_beside(format!("{name}.{word}.per_s"), run.per_second(), "msg/s", &[&format!("round_trip.{word}.per_s")]);
+        Ok(())
+    }
+
+    async fn outage(&self, figures: &mut Figures) -> Result<(), Failure> {
+        let contract = self.contracts.contains(&true);
+        let broker = self.broker(&self.launch.durability).await?;
+        let run = outage::run(&broker.target, &self.load, &self.sample, contract).await?;
+        figures.add("outage.drain.per_s", run.per_second(), "msg/s");
+        figures.add("outage.drain_over_fresh", run.ratio(), "x");
+        Ok(())
+    }
+
     /// With fsync beside one append, without any sync beside the ping-pong.
     async fn latency(&self, figures: &mut Figures) -> Result<(), Failure> {
         let contract = self.contracts.contains(&true);
@@ -122,6 +170,17 @@ impl Bench {
                 _ => "machine.append_1.p50_us",
             };
             add_latency(figures, &format!("latency.{durability}"), &latency, &[machine]);
+        }
+        Ok(())
+    }
+
+    async fn call(&self, figures: &mut Figures) -> Result<(), Failure> {
+        for contract in &self.contracts {
+            let broker = self.broker(&self.launch.durability).await?;
+            let run = call::run(&broker.target, &self.load, &self.sample, *contract).await?;
+            let name = format!("call.{}", contract_word(*contract));
+            add_latency(figures, &name, &run.latency, &["machine.ping_pong.p50_us"]);
+            figures.add(format!("{name}.per_s"), run.per_second(), "call/s");
         }
         Ok(())
     }

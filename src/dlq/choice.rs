@@ -74,25 +74,26 @@ impl ChoiceArgs {
 pub(super) struct Letters<'a> {
     queue: &'a str,
     filter: DeadLetterFilter,
-    from_seq: u64,
+    /// Where the next page begins, if there may be one.
+    from_seq: Option<u64>,
     left: u64,
 }
 
 impl<'a> Letters<'a> {
     pub(super) fn new(choice: &'a ChoiceArgs) -> Letters<'a> {
-        Letters { queue: choice.queue(), filter: choice.filter(), from_seq: 0, left: choice.count.unwrap_or(u64::MAX) }
+        Letters { queue: choice.queue(), filter: choice.filter(), from_seq: Some(0), left: choice.count.unwrap_or(u64::MAX) }
     }
 
-    /// The next of them; none when there are no more.
+    /// The next of them; none when there are no more. A page may be empty.
     pub(super) async fn next_page(&mut self, client: &Client) -> Result<Option<Vec<Peeked>>, Failure> {
-        self.filter.max = Some(self.left.min(PAGE));
-        let page = client.dead_letters(self.queue, &self.filter, self.from_seq).await;
-        let page = page.map_err(|error| broker::failure(error, Some(self.queue)))?;
-        let Some(last) = page.last() else {
+        let Some(from_seq) = self.from_seq.filter(|_| self.left > 0) else {
             return Ok(None);
         };
-        self.from_seq = last.seq + 1;
-        self.left = self.left.saturating_sub(u64::try_from(page.len()).expect("a page is small"));
-        Ok(Some(page))
+        self.filter.max = Some(self.left.min(PAGE));
+        let page = client.dead_letters(self.queue, &self.filter, from_seq).await;
+        let page = page.map_err(|error| broker::failure(error, Some(self.queue)))?;
+        self.left = self.left.saturating_sub(u64::try_from(page.letters.len()).expect("a page is small"));
+        self.from_seq = page.next_seq.or(page.letters.last().map(|last| last.seq + 1));
+        Ok(Some(page.letters))
     }
 }

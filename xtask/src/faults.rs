@@ -127,6 +127,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_fault_is_listed_in_the_docs_and_no_other() {
+        let page = fs::read_to_string(root().join("docs/simulation.md")).unwrap();
+        let (_, tables) = page.split_once("## Which faults").unwrap();
+        let mut listed: Vec<_> = tables.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
+        listed.sort();
+        let rows = all().unwrap().into_iter().map(|fault| {
+            let text = fs::read_to_string(&fault.patch).unwrap();
+            format!("| `{}` | {} |", fault.name, text.lines().next().unwrap_or_default())
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort();
+        assert_eq!(listed, rows);
+    }
+
+    #[test]
     fn every_patch_says_which_test_notices_it() {
         for fault in all().unwrap() {
             assert!(!fault.caught_by.is_empty(), "{}", fault.name);

@@ -8,6 +8,8 @@ mod check;
 mod corpus;
 mod faults;
 mod image;
+mod python;
+mod simulate;
 mod step;
 mod tally;
 mod test;
@@ -37,6 +39,8 @@ enum Task {
     Corpus,
     /// Plants each known fault in a copy of the sources and expects a test to notice it.
     Faults,
+    /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
+    Simulate(simulate::Args),
     /// Builds the container image with the engine that is there.
     Image(image::Args),
 }
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Task::Bless => bless::run(),
         Task::Corpus => corpus::run(),
         Task::Faults => faults::run(),
+        Task::Simulate(args) => simulate::run(&args),
         Task::Image(args) => image::run(&args),
     };
     match done {

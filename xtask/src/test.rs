@@ -6,10 +6,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::corpus;
 use crate::step::{Outcome, Step};
 use crate::tally::Tally;
-use crate::typescript;
+use crate::{corpus, python, typescript};
 
 /// Runs every test, also after one has failed.
 ///
@@ -18,13 +17,14 @@ use crate::typescript;
 pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
-    if let Err(error) = corpus::run() {
-        eprintln!("xtask: {error:#}");
-        tally.failed += 1;
-        failed.push("corpus");
+    for (name, prepared) in [("corpus", corpus::run()), ("python", python::run()), ("typescript packages", typescript::install())] {
+        if let Err(error) = prepared {
+            eprintln!("xtask: {error:#}");
+            tally.failed += 1;
+            failed.push(name);
+        }
     }
-    // Tests of the compiler, and of the binary, use what it installs.
-    if typescript::install()? == Outcome::Failed || typescript::tests().run_tests(&mut tally)? == Outcome::Failed {
+    if typescript::tests().run_tests(&mut tally)? == Outcome::Failed {
         failed.push("typescript");
     }
     for (name, arguments) in [

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::step::{Outcome, Step, root};
 
@@ -16,14 +16,17 @@ fn runtime() -> PathBuf {
 /// Installs the pinned packages, unless they are there already.
 ///
 /// # Errors
-/// When npm cannot be started.
-pub(crate) fn install() -> Result<Outcome> {
+/// When npm fails, or is missing in CI.
+pub(crate) fn install() -> Result<()> {
     let changed = |file: &str| runtime().join(file).metadata().and_then(|metadata| metadata.modified()).ok();
-    // npm writes the second when it has installed the first.
+    // npm writes the first when it has installed the second.
     if changed("node_modules/.package-lock.json") >= changed("package-lock.json") {
-        return Ok(Outcome::Passed);
+        return Ok(());
     }
-    Step::new("typescript packages", "npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).directory(&runtime()).run()
+    let install = Step::new("typescript packages", "npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    let outcome = install.directory(&runtime()).run()?;
+    ensure!(outcome != Outcome::Failed, "the packages of {} are not installed", runtime().display());
+    Ok(())
 }
 
 /// The runtime's tests.

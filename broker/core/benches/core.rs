@@ -103,6 +103,8 @@ fn bench(criterion: &mut Criterion) {
         ("1000 ordering keys", Kind { keys: 1_000, ..PLAIN }),
         ("idempotency keys", Kind { is_idempotent: true, ..PLAIN }),
         ("3 groups", Kind { groups: 3, ..PLAIN }),
+        ("10 groups", Kind { groups: 10, ..PLAIN }),
+        ("a key for every message", Kind { keys: MESSAGES, ..PLAIN }),
     ];
     let mut group = criterion.benchmark_group("admit, write, apply");
     group.throughput(Throughput::Elements(MESSAGES));

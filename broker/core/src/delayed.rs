@@ -1,6 +1,7 @@
 //! A queue's delayed messages: what memory keeps of them until they fall due and get their sequence. Payloads are elsewhere.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use crate::codec::{DecodeError, Decoder, put_varint};
 use crate::ids::Millis;
@@ -49,6 +50,13 @@ impl Delayed {
     #[must_use]
     pub fn first(&self) -> Option<DelayedKey> {
         self.messages.keys().next().copied()
+    }
+
+    /// The next one behind `key`; `None`: the first.
+    #[must_use]
+    pub fn after(&self, key: Option<DelayedKey>) -> Option<DelayedKey> {
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.messages.range((from, Bound::Unbounded)).next().map(|(key, _)| *key)
     }
 
     /// All of them, in the order in which they fall due.

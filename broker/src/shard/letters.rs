@@ -15,6 +15,10 @@ pub(super) const RESERVED_HEADER: &str = "qwerq-";
 
 /// Why the message is a dead letter.
 pub(super) const REASON: &str = "qwerq-reason";
+/// The consumer's words, or the broker's.
+pub(super) const ERROR: &str = "qwerq-error";
+/// The message's position in its queue; absent: it had none.
+pub(super) const SOURCE_SEQ: &str = "qwerq-source-seq";
 /// The group that dead-lettered it; absent: no group did.
 pub(super) const GROUP: &str = "qwerq-group";
 
@@ -45,10 +49,10 @@ impl Cause<'_> {
             size += name.len() + value.len();
         };
         put(REASON, self.reason);
-        put("qwerq-error", truncated(self.error));
+        put(ERROR, truncated(self.error));
         put("qwerq-source-queue", self.queue);
         if let Some(seq) = self.seq {
-            put("qwerq-source-seq", &seq.to_string());
+            put(SOURCE_SEQ, &seq.to_string());
         }
         if let Some(group) = self.group {
             put(GROUP, group);
@@ -64,9 +68,10 @@ fn truncated(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
+/// Always with three digits of a second, so that times sort as text.
 fn rfc3339(at: Millis) -> String {
     let at = i64::try_from(at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
-    at.unwrap_or(jiff::Timestamp::MAX).to_string()
+    format!("{:.3}", at.unwrap_or(jiff::Timestamp::MAX))
 }
 
 impl Shard {
@@ -165,8 +170,8 @@ mod tests {
                 ("qwerq-source-seq", "3"),
                 ("qwerq-group", "billing"),
                 ("qwerq-attempts", "2"),
-                ("qwerq-first-failed-at", "2023-11-14T22:13:20Z"),
-                ("qwerq-failed-at", "2023-11-14T22:13:21.5Z"),
+                ("qwerq-first-failed-at", "2023-11-14T22:13:20.000Z"),
+                ("qwerq-failed-at", "2023-11-14T22:13:21.500Z"),
             ]
         );
         assert_eq!(added, headers[1..].iter().map(|(name, value)| name.len() + value.len()).sum::<usize>());

@@ -37,6 +37,7 @@ impl Shard {
                 return Ok(());
             }
         };
+        self.clients.published(command.asker.session, queue, &command.publish.contract, self.clock.now());
         if let Err(error) = self.judge_again(queue, &mut command) {
             self.refuse_publish(&command, &error);
             return Ok(());

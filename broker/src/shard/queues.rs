@@ -161,7 +161,7 @@ impl Shard {
     }
 
     fn info(&self, queue: &Queue) -> wire::QueueInfo {
-        let groups: Vec<_> = queue
+        let mut groups: Vec<_> = queue
             .groups()
             .values()
             .map(|group| {
@@ -177,6 +177,7 @@ impl Shard {
                 }
             })
             .collect();
+        groups.sort_by(|a: &wire::GroupInfo, b| a.name.cmp(&b.name));
         let figures = self.figures(queue);
         wire::QueueInfo {
             name: queue.name.to_string(),

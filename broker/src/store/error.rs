@@ -75,7 +75,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A file operation outside LMDB failed.
-    #[error("cannot {action} {path}: {source}", path = path.display())]
+    #[error("cannot {action} {path}: {source}; see to that path, or choose another --data-dir", path = path.display())]
     Io {
         /// What was tried.
         action: &'static str,

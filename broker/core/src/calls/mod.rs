@@ -20,8 +20,8 @@ use crate::rejection::Rejection;
 pub use call_id::CallId;
 use line::Line;
 pub use line::{LINE_BYTES_MAX, LINE_CALLS_MAX};
+pub use responder::{FRAME_BYTES, Serve, Serving};
 use responder::{Responder, ResponderNumber};
-pub use responder::{Serve, Serving};
 
 /// Who asked: a connection and the request id that the reply repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -223,7 +223,10 @@ impl Calls {
     /// Changes a responder's bounds; says whether there is one.
     pub fn credit(&mut self, now: Millis, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(&number) = self.open.get(&key) else { return false };
-        let queue = self.change(number, |responder| responder.bounds = bounds);
+        let queue = self.change(number, |responder| {
+            responder.bounds = bounds;
+            responder.heard();
+        });
         self.fill(now, &queue);
         true
     }
@@ -284,10 +287,10 @@ impl Calls {
     /// reply is nobody's.
     pub fn reply(&mut self, now: Millis, session: SessionId, id: CallId) -> Option<Caller> {
         let Some(number) = self.responder_of(session, id).map(|responder| responder.number) else {
-            self.heard_late(session);
+            self.heard_late(now, session);
             return None;
         };
-        let call = self.end(id.counter, |responder| responder.late = 0);
+        let call = self.end(id.counter, |responder, _| responder.heard());
         debug_assert!(matches!(call.stage, Stage::Handed { by } if by == number));
         self.fill(now, &call.queue);
         Some(call.caller)
@@ -353,15 +356,15 @@ impl Calls {
     /// Ends a call and says why; gives whom it had called.
     fn end_without_reply(&mut self, counter: u64, why: impl FnOnce(bool) -> End) -> Arc<str> {
         // The responder works on, and others come first until it is heard of.
-        let call = self.end(counter, |responder| responder.late = responder.late.saturating_add(1));
+        let call = self.end(counter, Responder::miss);
         let end = why(matches!(call.stage, Stage::Handed { .. }));
         let queue = Arc::clone(&call.queue);
         self.events.push_back(Event::Ended { caller: call.caller, queue: call.queue, end });
         queue
     }
 
-    /// Takes a call out of everything; `note` sees the responder that had it.
-    fn end(&mut self, counter: u64, note: impl FnOnce(&mut Responder)) -> Call {
+    /// Takes a call out of everything; `note` sees the responder that had it, and the bytes of its request.
+    fn end(&mut self, counter: u64, note: impl FnOnce(&mut Responder, u64)) -> Call {
         let call = self.calls.remove(&counter).expect("the call is in flight");
         self.callers.remove(&call.caller);
         self.deadlines.remove(&(call.deadline, counter));
@@ -373,7 +376,7 @@ impl Calls {
             Stage::Handed { by } => {
                 self.change(by, |responder| {
                     responder.give(counter, call.bytes);
-                    note(responder);
+                    note(responder, call.bytes);
                 });
                 self.forget_if_done(by);
             }
@@ -426,11 +429,12 @@ impl Calls {
     }
 
     /// A reply came that nobody waits for: the connection works, late as it is.
-    fn heard_late(&mut self, session: SessionId) {
+    fn heard_late(&mut self, now: Millis, session: SessionId) {
         let theirs = self.by_session.range((session, 0)..=(session, ResponderNumber::MAX));
-        let late: Vec<_> = theirs.map(|(_, number)| *number).filter(|number| self.responders[number].late > 0).collect();
-        for number in late {
-            self.change(number, |responder| responder.late = 0);
+        let late: Vec<_> = theirs.map(|(_, number)| *number).filter(|number| self.responders[number].is_late()).collect();
+        let queues: Vec<_> = late.into_iter().map(|number| self.change(number, Responder::heard)).collect();
+        for queue in queues {
+            self.fill(now, &queue);
         }
     }
 

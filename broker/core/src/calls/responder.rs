@@ -12,6 +12,9 @@ pub(super) type ResponderNumber = u64;
 /// The order in which responders get calls: fewest calls, then longest without one.
 pub(super) type Rank = (u64, u64, ResponderNumber);
 
+/// What a call takes on its way to a responder beside the request, roughly.
+pub const FRAME_BYTES: u64 = 64;
+
 /// What a responder asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct Serve<'a> {
@@ -48,7 +51,9 @@ pub(super) struct Responder {
     pub(super) bytes: u64,
     /// Calls that ended while it had them, since it was last heard of. Their places are free again, but a responder that is stuck would
     /// otherwise look like the least loaded and draw all calls.
-    pub(super) late: u32,
+    late: u32,
+    /// Their requests, which may still wait to be read: what is unanswered stays within the bound on bytes, whoever waits for it.
+    late_bytes: u64,
     /// The call that it was handed last.
     last_call: u64,
 }
@@ -65,13 +70,14 @@ impl Responder {
             calls: BTreeSet::new(),
             bytes: 0,
             late: 0,
+            late_bytes: 0,
             last_call: 0,
         }
     }
 
     /// Whether it can take a call. One is taken even if it is larger than all the bytes.
     pub(super) fn is_free(&self) -> bool {
-        self.open && self.calls.len() < self.bounds.messages as usize && self.bytes < self.bounds.bytes
+        self.open && self.calls.len() < self.bounds.messages as usize && self.bytes + self.late_bytes < self.bounds.bytes
     }
 
     pub(super) fn rank(&self) -> Rank {
@@ -88,6 +94,22 @@ impl Responder {
         if self.calls.remove(&counter) {
             self.bytes -= bytes;
         }
+    }
+
+    /// A call has ended while it had it.
+    pub(super) fn miss(&mut self, bytes: u64) {
+        self.late = self.late.saturating_add(1);
+        self.late_bytes = self.late_bytes.saturating_add(bytes + FRAME_BYTES);
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.late > 0
+    }
+
+    /// It has answered something, or asked for more: it works.
+    pub(super) fn heard(&mut self) {
+        self.late = 0;
+        self.late_bytes = 0;
     }
 
     pub(super) fn serving(&self) -> Serving<'_> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::failure::{DeadLetter, Reason};
 use super::{Dispatch, Ending, GroupKey, Proposal};
@@ -23,12 +23,15 @@ pub(super) struct Sweeps {
     by_time: BTreeSet<(Millis, QueueId)>,
     /// Messages that came back to their group and may have expired meanwhile.
     returned: Vec<(GroupKey, Seq)>,
+    /// Messages of queues without groups whose end is proposed and not durable yet.
+    leaving: FxHashSet<(QueueId, Seq)>,
 }
 
 impl Sweeps {
-    /// Something in a queue expires at `at`.
+    /// Something in a queue expires at `at`, or has: a delayed message may come after its own end.
     pub(super) fn schedule(&mut self, queue: QueueId, at: Millis) {
-        self.swept.entry(queue).or_insert(0);
+        let swept = self.swept.entry(queue).or_insert(0);
+        *swept = (*swept).min(at.saturating_sub(1));
         let next = self.next.entry(queue).or_insert(Millis::MAX);
         if at < *next {
             self.by_time.remove(&(*next, queue));
@@ -37,7 +40,29 @@ impl Sweeps {
         }
     }
 
+    /// A queue's groups changed: what has expired may be somebody's again, or nobody's.
+    pub(super) fn again(&mut self, queue: QueueId) {
+        if self.swept.contains_key(&queue) {
+            self.schedule(queue, 0);
+        }
+    }
+
+    /// Messages are not there any more.
+    pub(super) fn gone(&mut self, queue: QueueId, seqs: &[Seq]) {
+        if !self.leaving.is_empty() {
+            for seq in seqs {
+                self.leaving.remove(&(queue, *seq));
+            }
+        }
+    }
+
+    /// What lies below `to` is not there any more.
+    pub(super) fn gone_below(&mut self, queue: QueueId, to: Seq) {
+        self.leaving.retain(|(of, seq)| *of != queue || *seq >= to);
+    }
+
     pub(super) fn forget(&mut self, queue: QueueId) {
+        self.leaving.retain(|(of, _)| *of != queue);
         self.swept.remove(&queue);
         if let Some(next) = self.next.remove(&queue) {
             self.by_time.remove(&(next, queue));
@@ -56,11 +81,15 @@ impl Sweeps {
         if self.returned.is_empty() { self.by_time.first().map(|(at, _)| *at) } else { Some(0) }
     }
 
-    fn pop(&mut self, now: Millis) -> Option<QueueId> {
-        let (_, queue) = self.by_time.first().copied().filter(|(at, _)| *at <= now)?;
-        self.by_time.pop_first();
-        self.next.remove(&queue);
-        Some(queue)
+    /// The queues to sweep at `now`; one that is scheduled again waits for the next tick.
+    fn take_due(&mut self, now: Millis) -> Vec<QueueId> {
+        let mut due = Vec::new();
+        while let Some((_, queue)) = self.by_time.first().copied().filter(|(at, _)| *at <= now) {
+            self.by_time.pop_first();
+            self.next.remove(&queue);
+            due.push(queue);
+        }
+        due
     }
 }
 
@@ -73,7 +102,7 @@ impl Dispatch {
                 self.expire_in_group(queue, key, seq, now, proposals);
             }
         }
-        while let Some(id) = self.sweeps.pop(now) {
+        for id in self.sweeps.take_due(now) {
             let Some(queue) = state.queue(id) else { continue };
             self.sweep(queue, now, proposals);
         }
@@ -84,11 +113,11 @@ impl Dispatch {
         let before = proposals.len();
         for seq in queue.messages().expired(swept, now) {
             if proposals.len() - before >= PER_SWEEP_MAX {
-                // The rest is found again, once these are gone.
+                // The next tick goes on with the rest.
                 self.sweeps.schedule(queue.id, now);
                 return;
             }
-            if queue.groups().is_empty() {
+            if queue.groups().is_empty() && self.sweeps.leaving.insert((queue.id, seq)) {
                 proposals.push(expiry_of(queue, None, seq, now));
             }
             for group in queue.groups().keys() {

@@ -73,6 +73,11 @@ impl GroupRun {
         self.offers.contains(&(subscription.in_flight, key))
     }
 
+    /// Whether there may be anything to do about suspects: those that are not put aside yet are ready.
+    pub(crate) fn may_have_suspects(&self) -> bool {
+        !self.ready.is_empty() || !self.suspects.is_empty() || self.isolation.is_some()
+    }
+
     /// Whether a suspect waits, or somebody for one, and none is leased.
     pub(crate) fn may_isolate(&self) -> bool {
         match self.isolation {
@@ -133,8 +138,7 @@ impl GroupRun {
     fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
         // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
         // created over many gaps would never close them.
-        let is_paused = group.settled_intervals() as u64 >= queue.options.max_unsettled;
-        let end = if is_paused { group.settled_end() } else { queue.next_seq() };
+        let end = if is_paused(queue, group) { group.settled_end() } else { queue.next_seq() };
         loop {
             let seq = group.next_unsettled(self.cursor);
             if seq >= end {
@@ -153,6 +157,20 @@ impl GroupRun {
                 return Some(seq);
             }
         }
+    }
+
+    pub(crate) fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// The message of an ordering key that is in flight or next.
+    pub(crate) fn key_holder(&self, key: u64) -> Option<Seq> {
+        self.keys.get(&key).map(|run| run.holder)
+    }
+
+    /// Whether a message is among those that a pause holds back.
+    pub(crate) fn is_paused_at(&self, queue: &Queue, group: &Group, seq: Seq) -> bool {
+        seq >= self.cursor && is_paused(queue, group) && seq >= group.settled_end()
     }
 
     /// Takes the key for `seq`, or lets `seq` wait for it. Messages without a key are always free.
@@ -229,6 +247,29 @@ impl GroupRun {
     pub(crate) fn blocked_keys(&self) -> u64 {
         self.keys.values().filter(|run| !run.waiting.is_empty()).count() as u64
     }
+}
+
+/// A message that is to be leased, and what its lease needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Picked {
+    pub(crate) seq: Seq,
+    /// Payload and headers.
+    pub(crate) bytes: u32,
+    /// 1 for the first delivery.
+    pub(crate) attempt: u32,
+}
+
+impl Picked {
+    pub(crate) fn new(queue: &Queue, group: &Group, seq: Seq) -> Picked {
+        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        let attempts = group.attempts();
+        let attempt = if attempts.is_empty() { 1 } else { attempts.get(&seq).map_or(1, |attempt| attempt.ended + 1) };
+        Picked { seq, bytes, attempt }
+    }
+}
+
+fn is_paused(queue: &Queue, group: &Group) -> bool {
+    group.settled_intervals() as u64 >= queue.options.max_unsettled
 }
 
 /// Settled, or expired: what has expired is taken away by a sweep, which knows of it.

@@ -5,6 +5,7 @@
 //! and then the suspect, or after one visibility timeout the suspect beside what it still has. While a suspect is leased nothing else
 //! goes to its consumer. A group isolates one suspect at a time. Which messages are suspects is in [`is_suspect`].
 
+use crate::dispatch::group_run::Picked;
 use crate::dispatch::{Delivery, Dispatch, GroupKey};
 use crate::group::Group;
 use crate::ids::{Millis, Seq, SubscriptionKey};
@@ -128,7 +129,8 @@ impl Dispatch {
         self.unreserve(key);
         let suspects = &mut self.groups.get_mut(&key).expect("the group has a suspect").suspects;
         let seq = suspects.pop_first().expect("the caller has looked");
-        let delivery = self.lease(state, now, key, to, seq);
+        let queue = state.queue(key.queue).expect("a suspect is in a queue");
+        let delivery = self.lease(now, key, to, Picked::new(queue, &queue.groups()[&key.group], seq));
         let run = self.groups.get_mut(&key).expect("looked up above");
         let subscription = self.subscriptions.get_mut(&to).expect("it has just got a lease");
         run.withdraw(to, subscription);

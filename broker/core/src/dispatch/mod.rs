@@ -6,6 +6,7 @@
 //! `reader.rs` are the two other ways to get messages.
 
 mod expiry;
+mod explain;
 mod failure;
 mod group_run;
 mod isolation;
@@ -26,9 +27,10 @@ use crate::rejection::Rejection;
 use crate::state::State;
 
 use expiry::Sweeps;
+pub use explain::{Consumers, Head, Obstacle};
 use failure::Failure;
 pub use failure::{DeadLetter, Reason};
-use group_run::GroupRun;
+use group_run::{GroupRun, Picked};
 use lease::Lease;
 pub use lease::LeaseId;
 use reader::Readers;
@@ -340,7 +342,10 @@ impl Dispatch {
 
     fn deliver_from(&mut self, state: &State, now: Millis, key: GroupKey) -> Option<Delivery> {
         loop {
-            if let Some(delivery) = self.deliver_isolated(state, now, key) {
+            let run = self.groups.get(&key)?;
+            if run.may_have_suspects()
+                && let Some(delivery) = self.deliver_isolated(state, now, key)
+            {
                 return Some(delivery);
             }
             let to = self.groups.get(&key)?.least_loaded()?;
@@ -357,25 +362,22 @@ impl Dispatch {
         let queue = state.queue(key.queue)?;
         let group = queue.groups().get(&key.group)?;
         let seq = run.pick(queue, group, now)?;
+        let picked = Picked::new(queue, group, seq);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
-        if !subscription.has_room(bytes) {
+        if !subscription.has_room(picked.bytes) {
             run.ready.insert(seq);
             run.withdraw(to, subscription);
             subscription.pull.as_mut().expect("only a pull has no room").full = true;
             return None;
         }
-        Some(self.lease(state, now, key, to, seq))
+        Some(self.lease(now, key, to, picked))
     }
 
     /// Leases a message that was picked.
-    fn lease(&mut self, state: &State, now: Millis, key: GroupKey, to: SubscriptionKey, seq: Seq) -> Delivery {
-        let queue = state.queue(key.queue).expect("what is leased is in a queue");
-        let group = &queue.groups()[&key.group];
-        let run = self.groups.get_mut(&key).expect("and was picked by a group");
+    fn lease(&mut self, now: Millis, key: GroupKey, to: SubscriptionKey, picked: Picked) -> Delivery {
+        let Picked { seq, bytes, attempt } = picked;
+        let run = self.groups.get_mut(&key).expect("a group has picked it");
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
-        let attempt = if group.attempts().is_empty() { 1 } else { group.attempts().get(&seq).map_or(1, |attempt| attempt.ended + 1) };
         let counter = self.next_lease;
         self.next_lease += 1;
         let deadline = now.saturating_add(subscription.visibility_timeout_ms);
@@ -590,6 +592,7 @@ impl Dispatch {
                 } else if !self.groups.contains_key(&key) {
                     self.add_group(state, key);
                 }
+                self.sweeps.again(*queue);
             }
             Applied::Schema(_) | Applied::Nothing => {}
         }
@@ -661,6 +664,7 @@ impl Dispatch {
 
     /// Messages went for all groups.
     fn removed(&mut self, state: &State, queue: QueueId, seqs: &[Seq]) {
+        self.sweeps.gone(queue, seqs);
         for key in self.keys_of(queue) {
             self.settled(state, key, seqs.iter().copied());
         }
@@ -692,6 +696,7 @@ impl Dispatch {
 
     /// A purge or retention: leases, retries and key locks below end; later acks of them are stale.
     fn floored(&mut self, state: &State, queue: QueueId, to: Seq) {
+        self.sweeps.gone_below(queue, to);
         for key in self.keys_of(queue) {
             self.floor_group(state, key, to);
         }
@@ -727,6 +732,7 @@ impl Dispatch {
         self.unreserve(key);
         let floor = state.queue(key.queue).and_then(|queue| queue.groups().get(&key.group)).map_or(0, Group::ack_floor);
         self.groups.get_mut(&key).expect("looked up above").restart(floor);
+        self.sweeps.again(key.queue);
         self.make_runnable(key);
     }
 

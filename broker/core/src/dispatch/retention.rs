@@ -95,7 +95,8 @@ impl Dispatch {
     /// Proposes the end of what a queue does not keep.
     pub(super) fn let_go(&mut self, state: &State, now: Millis, proposals: &mut Vec<Proposal>) {
         for id in std::mem::take(&mut self.retention.crowded) {
-            if let Some(queue) = state.queue(id) {
+            // Other options may have come, or enough may have been settled.
+            if let Some(queue) = state.queue(id).filter(|queue| is_crowded(queue)) {
                 self.make_room(queue, proposals);
             }
         }

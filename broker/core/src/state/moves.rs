@@ -12,8 +12,14 @@ use crate::options::{Mode, QueueOptions};
 impl State {
     pub(super) fn moved(&mut self, now: Millis, moved: Moved) -> Applied {
         let Moved { origin, items } = moved;
-        let Some(to) = self.destination(now, &origin) else { return Applied::Nothing };
+        if !self.can_arrive(&origin) {
+            return Applied::Nothing;
+        }
         let taken = self.take(&origin);
+        if taken.is_empty() {
+            return Applied::Nothing;
+        }
+        let to = self.destination(now, &origin);
         let queue = self.queues.get_mut(&to).expect("the destination was just looked up");
         let first = queue.next_seq;
         let mut expiry = None;
@@ -34,24 +40,27 @@ impl State {
         Applied::Moved { origin, to, first, moved: taken, expiry }
     }
 
-    /// Where messages go; a queue's dead letter queue comes into being with the first of them.
-    fn destination(&mut self, now: Millis, origin: &Origin) -> Option<QueueId> {
+    /// Whether there is somewhere to go to; what cannot arrive stays where it is.
+    fn can_arrive(&self, origin: &Origin) -> bool {
         match origin {
-            Origin::Due { queue, .. } => self.queues.contains_key(queue).then_some(*queue),
-            Origin::Failed { queue, .. } | Origin::Invalid { queue, .. } => {
-                let name = self.queues.get(queue)?.dlq_name();
-                match self.names.get(name.as_str()) {
-                    Some(dlq) => Some(*dlq),
-                    None => {
-                        let id = QueueId(self.next_queue);
-                        self.queue_created(now, id, &name, QueueOptions::for_dead_letters());
-                        Some(id)
-                    }
-                }
-            }
+            Origin::Due { queue, .. } | Origin::Failed { queue, .. } | Origin::Invalid { queue, .. } => self.queues.contains_key(queue),
             Origin::Redriven { to, only, .. } => {
-                let queue = self.queues.get(to)?;
-                only.is_none_or(|only| queue.groups.contains_key(&only)).then_some(*to)
+                self.queues.get(to).is_some_and(|queue| only.is_none_or(|only| queue.groups.contains_key(&only)))
+            }
+        }
+    }
+
+    /// Where messages go; a queue's dead letter queue comes into being with the first of them.
+    fn destination(&mut self, now: Millis, origin: &Origin) -> QueueId {
+        match origin {
+            Origin::Due { queue, .. } | Origin::Redriven { to: queue, .. } => *queue,
+            Origin::Failed { queue, .. } | Origin::Invalid { queue, .. } => {
+                let name = self.queues[queue].dlq_name();
+                self.names.get(name.as_str()).copied().unwrap_or_else(|| {
+                    let id = QueueId(self.next_queue);
+                    self.queue_created(now, id, &name, QueueOptions::for_dead_letters());
+                    id
+                })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Calls without an index: lists that are searched from the front, rules that can be read off.
 
-use qwerq_core::calls::{End, LINE_BYTES_MAX, LINE_CALLS_MAX, NotTaken};
+use qwerq_core::calls::{End, FRAME_BYTES, LINE_BYTES_MAX, LINE_CALLS_MAX, NotTaken};
 use qwerq_core::dispatch::Bounds;
 use qwerq_core::{Caller, SessionId, SubscriptionKey};
 
@@ -29,6 +29,7 @@ struct Responder {
     bounds: Bounds,
     open: bool,
     late: u64,
+    late_bytes: u64,
     last_call: u64,
 }
 
@@ -68,9 +69,14 @@ impl Model {
             let responder = &self.responders[at];
             let room = (self.has(at).count() as u64) < u64::from(responder.bounds.messages);
             let bytes: u64 = self.has(at).map(|call| call.bytes).sum();
-            responder.open && responder.queue == queue && room && bytes < responder.bounds.bytes
+            responder.open && responder.queue == queue && room && bytes + responder.late_bytes < responder.bounds.bytes
         };
         (0..self.responders.len()).filter(|at| free(*at)).min_by_key(|at| (load(*at), self.responders[*at].last_call, *at))
+    }
+
+    fn heard(&mut self, at: usize) {
+        self.responders[at].late = 0;
+        self.responders[at].late_bytes = 0;
     }
 
     fn fill(&mut self, now: u64, queue: &'static str) {
@@ -92,6 +98,7 @@ impl Model {
         let call = self.calls.remove(at);
         if let Some(with) = call.with {
             self.responders[with].late += 1;
+            self.responders[with].late_bytes += call.bytes + FRAME_BYTES;
         }
         self.said.push(Said::Ended { caller: call.caller, end });
     }
@@ -108,7 +115,7 @@ impl Model {
         if self.open(key).is_some() {
             return false;
         }
-        self.responders.push(Responder { key, queue, bounds, open: true, late: 0, last_call: 0 });
+        self.responders.push(Responder { key, queue, bounds, open: true, late: 0, late_bytes: 0, last_call: 0 });
         self.fill(now, queue);
         true
     }
@@ -116,6 +123,7 @@ impl Model {
     pub(crate) fn credit(&mut self, now: u64, key: SubscriptionKey, bounds: Bounds) -> bool {
         let Some(at) = self.open(key) else { return false };
         self.responders[at].bounds = bounds;
+        self.heard(at);
         self.fill(now, self.responders[at].queue);
         true
     }
@@ -170,11 +178,13 @@ impl Model {
     pub(crate) fn reply(&mut self, now: u64, session: SessionId, number: u64) -> Option<Caller> {
         let theirs = |call: &&Call| call.number == number && call.with.is_some_and(|with| self.responders[with].key.session == session);
         let Some(call) = self.calls.iter().find(theirs).cloned() else {
-            self.responders.iter_mut().filter(|responder| responder.key.session == session).for_each(|responder| responder.late = 0);
+            let theirs: Vec<_> = (0..self.responders.len()).filter(|at| self.responders[*at].key.session == session).collect();
+            theirs.iter().for_each(|at| self.heard(*at));
+            theirs.iter().for_each(|at| self.fill(now, self.responders[*at].queue));
             return None;
         };
         self.calls.retain(|other| other.number != number);
-        self.responders[call.with.expect("found so")].late = 0;
+        self.heard(call.with.expect("found so"));
         self.fill(now, call.queue);
         Some(call.caller)
     }

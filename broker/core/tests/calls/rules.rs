@@ -1,6 +1,6 @@
 //! Each rule by itself.
 
-use qwerq_core::calls::{CallId, End, Event, LINE_BYTES_MAX, LINE_CALLS_MAX, NewCall, NotTaken, Serve};
+use qwerq_core::calls::{CallId, End, Event, FRAME_BYTES, LINE_BYTES_MAX, LINE_CALLS_MAX, NewCall, NotTaken, Serve};
 use qwerq_core::dispatch::Bounds;
 use qwerq_core::{Caller, Calls, SessionId, SubscriptionKey};
 
@@ -15,7 +15,7 @@ fn served_by(prefetches: &[u32]) -> Calls {
     let mut calls = Calls::new(7);
     for (session, prefetch) in (1..).zip(prefetches) {
         let bounds = Bounds { messages: *prefetch, bytes: u64::MAX };
-        calls.serve(0, key(session), &Serve { queue: "q", bounds, contract: None }).unwrap();
+        calls.serve(0, key(session), &Serve { queue: "q", bounds, contract: None }).expect("the number is free");
     }
     calls
 }
@@ -107,6 +107,25 @@ fn a_responder_that_lets_calls_run_out_does_not_draw_them_all() {
     assert_eq!(calls.reply(30, SessionId(stuck), first), None);
     call(&mut calls, 40, 6, 1_000).unwrap();
     assert_eq!(handed(&mut calls).0, stuck);
+}
+
+#[test]
+fn a_responder_that_answers_nothing_gets_no_more_than_its_bytes() {
+    let mut calls = Calls::new(7);
+    let bounds = Bounds { messages: 4, bytes: 10 * (10 + FRAME_BYTES) };
+    calls.serve(0, key(1), &Serve { queue: "q", bounds, contract: None }).unwrap();
+    let mut last = None;
+    for request in 0..10 {
+        let now = u64::from(request);
+        call(&mut calls, now, request, now + 1).unwrap();
+        last = Some(handed(&mut calls).1);
+        calls.expire(now + 1);
+        assert_eq!(ended(&mut calls), (request, End::TimedOut { handed: true }));
+    }
+    call(&mut calls, 20, 10, 30).unwrap();
+    assert_eq!(calls.next_event(), None, "what it was sent may still wait to be read");
+    assert_eq!(calls.reply(21, SessionId(1), last.unwrap()), None);
+    assert_eq!(handed(&mut calls).0, 1, "it works after all");
 }
 
 #[test]

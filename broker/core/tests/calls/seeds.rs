@@ -38,7 +38,7 @@ impl World {
     }
 
     fn bounds(&mut self) -> Bounds {
-        Bounds { messages: self.random.within_u32(0, 4), bytes: self.random.within(1, 40) }
+        Bounds { messages: self.random.within_u32(0, 4), bytes: self.random.within(1, 400) }
     }
 
     fn caller(&mut self) -> Caller {

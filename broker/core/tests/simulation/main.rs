@@ -1,7 +1,8 @@
 //! Seeded simulation of the core: the two machines, driven as the shell drives them, against a naive model of what the broker promises.
 //!
-//! A seed decides everything. `QWERQ_SIM_SEED=n` replays one with its steps printed, `QWERQ_SIM_SEEDS=n` sets how many are tried. The
-//! rules are in `model.rs`; `world.rs` holds the shell's part: batches, the journal, checkpoints and crashes.
+//! A seed decides everything. `cargo xtask simulate --seed N` (`QWERQ_SIM_SEED`) replays one with its steps printed, `--seeds N`
+//! (`QWERQ_SIM_SEEDS`) sets how many are tried. The rules are in `model/`; `world/` holds the shell's part: batches, the journal,
+//! checkpoints and crashes. docs/simulation.md tells what is covered, and which faults it is known to find.
 
 #[expect(clippy::unwrap_used, reason = "a panic is how the model says that a rule is broken")]
 mod model;
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use world::World;
 
-/// Seeds of one run: about twenty seconds of the dev profile on two cores.
-const SEEDS: u64 = 4_000;
+/// Seeds of one run: about a minute of the dev profile on two cores.
+const SEEDS: u64 = 10_000;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
@@ -62,7 +63,7 @@ fn the_core_keeps_its_promises_through_any_crash() {
     std::panic::set_hook(hook);
     if let Some(seed) = failed.into_inner().unwrap() {
         let outcome = run(seed, true);
-        panic!("seed {seed} breaks a rule: {outcome:?}\nreplay it: QWERQ_SIM_SEED={seed} cargo test -p qwerq-core --test simulation");
+        panic!("seed {seed} breaks a rule: {outcome:?}\nreplay it: cargo xtask simulate --seed {seed}");
     }
     let total = total.into_inner().unwrap();
     println!("{seeds} seeds hold: {total:?}");

@@ -1,9 +1,9 @@
-//! The clients: one typed member for each queue, those that one service makes under one name.
+//! The clients: one typed member for each queue, and a shorter way to those that are the rpcs of one service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heck::{ToLowerCamelCase, ToSnakeCase, ToUpperCamelCase};
-use qwerq_sdk_templates::typescript::{GroupView, QueueView, QueuesFile};
+use heck::{ToLowerCamelCase, ToUpperCamelCase};
+use qwerq_sdk_templates::typescript::{GroupView, QueueView, QueuesFile, RpcView};
 
 use super::{
     imports::{Imports, Symbol},
@@ -24,12 +24,6 @@ const RESERVED_MEMBERS: [&str; 8] = ["client", "close", "constructor", "then", "
 const MODULE: &str = "./queues.js";
 const RUNTIME: &str = "./qwerq/index.js";
 
-/// A member of the client: a queue, or the rpcs of one service.
-enum Member<'a> {
-    Queue(&'a Contract),
-    Service(Vec<(&'a Contract, String)>),
-}
-
 /// One line: every queue and its version.
 pub(super) fn summary(contracts: &[Contract]) -> String {
     let one = |contract: &Contract| match contract.version {
@@ -41,55 +35,56 @@ pub(super) fn summary(contracts: &[Contract]) -> String {
 
 /// The view of the clients' file.
 pub(super) fn view(schema: &Schema, whole: &Whole, model: &Model, suffix: ImportSuffix, diagnostics: &mut Diagnostics) -> QueuesFile {
-    let members = members(&schema.contracts, whole, model);
-    let wishes: Vec<&str> = members.keys().copied().collect();
-    let words = naming::member_words(&wishes, &RESERVED_MEMBERS, diagnostics);
+    let contracts = &schema.contracts;
+    let queues: Vec<&str> = contracts.iter().map(|contract| contract.queue.as_str()).collect();
+    let words = naming::member_words(&queues, &RESERVED_MEMBERS, diagnostics);
+    let groups = groups(contracts, &words);
     let mut imports = Imports::new(MODULE, suffix);
-    let mut names_taken: BTreeSet<String> = BTreeSet::new();
-    for name in ["Queues", "connect"] {
+    for name in ["Queues", "connect"].into_iter().chain(groups.iter().map(|group| group.class.as_str())) {
         imports.declare(name);
-        names_taken.insert(name.to_owned());
     }
-    runtime_names(&schema.contracts, &mut imports);
-    // Classes of services are names of this file, so all of them must be known before imports are settled.
-    let mut members: Vec<(String, String, Member<'_>)> = members
-        .into_iter()
-        .zip(words)
-        .map(|((_, m), words)| {
-            let class = free(&format!("{}Service", identifier(&words.to_upper_camel_case())), &mut names_taken);
-            (identifier(&words.to_lower_camel_case()), class, m)
-        })
-        .collect();
-    for (_, class, member) in &members {
-        if matches!(member, Member::Service(_)) {
-            imports.declare(class);
-        }
-    }
-    for (_, _, member) in &members {
-        each(member, |contract| {
-            queue(contract, "", whole, model, &mut imports);
-        });
-    }
+    runtime_names(contracts, &mut imports);
+    let members = |imports: &mut Imports| -> Vec<QueueView> {
+        let one =
+            |(contract, words): (&Contract, &String)| queue(contract, &identifier(&words.to_lower_camel_case()), whole, model, imports);
+        contracts.iter().zip(&words).map(one).collect()
+    };
+    // Names first, texts second: see `imports`.
+    members(&mut imports);
     imports.settle();
-    let mut queues = Vec::new();
-    let mut groups = Vec::new();
-    for (name, class, member) in members.drain(..) {
-        match member {
-            Member::Queue(contract) => queues.push(queue(contract, &name, whole, model, &mut imports)),
-            Member::Service(rpcs) => {
-                let rpcs = rpcs.into_iter().map(|(contract, rpc)| queue(contract, &identifier(&rpc), whole, model, &mut imports));
-                groups.push(GroupView { name, class, rpcs: rpcs.collect() });
-            }
-        }
-    }
     QueuesFile {
         tool_version: env!("CARGO_PKG_VERSION"),
-        contracts: summary(&schema.contracts),
+        contracts: summary(contracts),
         runtime: crate::runtime_range(),
+        queues: members(&mut imports),
         imports: imports.statements(),
-        queues,
         groups,
     }
+}
+
+/// The services whose rpcs are queues. One whose name a queue has already is left out: its queues are members all the same.
+fn groups(contracts: &[Contract], words: &[String]) -> Vec<GroupView> {
+    // By the letters alone, as members are told apart.
+    let key = |name: &str| name.replace('_', "");
+    let mut taken: BTreeSet<String> = words.iter().map(String::as_str).chain(RESERVED_MEMBERS).map(key).collect();
+    let mut rpcs: BTreeMap<&str, Vec<RpcView>> = BTreeMap::new();
+    for (contract, words) in contracts.iter().zip(words) {
+        let (Some(rpc), Some(reply)) = (&contract.rpc, &contract.reply_type) else { continue };
+        rpcs.entry(&rpc.group).or_default().push(RpcView {
+            doc: format!("Calls `{}` with `{}`, which replies with `{reply}`.", contract.queue, contract.message_type),
+            name: identifier(&rpc.method.to_lower_camel_case()),
+            member: identifier(&words.to_lower_camel_case()),
+        });
+    }
+    let mut groups = Vec::new();
+    for (name, rpcs) in rpcs {
+        let words = naming::words(name);
+        if taken.insert(key(&words)) {
+            let class = format!("{}Calls", identifier(&words.to_upper_camel_case()));
+            groups.push(GroupView { doc: format!("The rpcs of `{name}`."), name: identifier(&words.to_lower_camel_case()), class, rpcs });
+        }
+    }
+    groups
 }
 
 /// What of the runtime the text names.
@@ -112,46 +107,6 @@ fn runtime_names(contracts: &[Contract], imports: &mut Imports) {
     }
 }
 
-fn each<'a>(member: &Member<'a>, mut with: impl FnMut(&'a Contract)) {
-    match member {
-        Member::Queue(contract) => with(contract),
-        Member::Service(rpcs) => rpcs.iter().for_each(|(contract, _)| with(contract)),
-    }
-}
-
-/// Members by the name that they are called for.
-fn members<'a>(contracts: &'a [Contract], whole: &Whole, model: &Model) -> BTreeMap<&'a str, Member<'a>> {
-    let mut members: BTreeMap<&str, Member<'_>> = BTreeMap::new();
-    let queues: BTreeSet<&str> = contracts.iter().map(|contract| contract.queue.as_str()).collect();
-    for contract in contracts {
-        // A queue of the group's name keeps it.
-        match rpc_of(contract, whole, model).filter(|(group, _)| !queues.contains(group)) {
-            None => {
-                members.insert(&contract.queue, Member::Queue(contract));
-            }
-            Some((group, rpc)) => match members.entry(group).or_insert_with(|| Member::Service(Vec::new())) {
-                Member::Service(rpcs) => rpcs.push((contract, rpc)),
-                Member::Queue(_) => unreachable!("no queue has the group's name"),
-            },
-        }
-    }
-    members
-}
-
-/// The group and the rpc of a queue that `schema register --service` made: `pricing.get_quote` for the method GetQuote of a service in the
-/// file of the request, with the same request and reply.
-fn rpc_of<'a>(contract: &'a Contract, whole: &Whole, model: &Model) -> Option<(&'a str, String)> {
-    let reply = contract.reply_type.as_ref()?;
-    let (group, last) = contract.queue.rsplit_once('.')?;
-    let file = &model.files[whole.contracts[&contract.queue].message].descriptor;
-    let same = |type_name: &str, full_name: &str| type_name.trim_start_matches('.') == full_name;
-    let method =
-        file.services.iter().flat_map(|service| &service.methods).find(|method| {
-            method.name.to_snake_case() == last && same(&method.input, &contract.message_type) && same(&method.output, reply)
-        })?;
-    Some((group, method.name.to_lower_camel_case()))
-}
-
 fn queue(contract: &Contract, name: &str, whole: &Whole, model: &Model, imports: &mut Imports) -> QueueView {
     let files = whole.contracts[&contract.queue];
     let schema = imports.value(&model.schema(files.message, &contract.message_type));
@@ -171,9 +126,4 @@ fn queue(contract: &Contract, name: &str, whole: &Whole, model: &Model, imports:
 fn identifier(name: &str) -> String {
     let name = names::safe_property(name);
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
-}
-
-fn free(wish: &str, taken: &mut BTreeSet<String>) -> String {
-    let mut wishes = std::iter::once(wish.to_owned()).chain((2..).map(|n| format!("{wish}{n}")));
-    wishes.find(|wish| taken.insert(wish.clone())).expect("the counter is endless")
 }

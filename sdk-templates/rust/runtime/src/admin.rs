@@ -3,14 +3,16 @@
 use bytes::Bytes;
 use qwerq_proto::{Opcode, wire};
 
-use crate::arrival;
+use crate::arrival::Fetched;
 use crate::client::Client;
 use crate::delivery::Peeked;
 use crate::error::Error;
 use crate::request::Repeat;
 use crate::subscription::StartAt;
 
-pub use qwerq_proto::wire::{GroupInfo, QueueInfo, QueueOptions, SchemaVersion, SourceFile};
+pub use qwerq_proto::wire::{
+    Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 
 /// A schema to register. See [`Client::register_schema`].
 #[derive(Debug, Clone, Default)]
@@ -43,12 +45,26 @@ pub struct Schema {
     pub sources: Vec<SourceFile>,
     /// Only of a registration: the content was known; no new version was made.
     pub existed: bool,
+    /// What the compatibility check found: breaks that were not refused, and warnings.
+    pub findings: Vec<SchemaFinding>,
+    /// The rule that the check applied, such as `wire-json,full,last`.
+    pub compatibility: String,
+    /// Only of a dry run: a registration would be refused.
+    pub refused: bool,
 }
 
 impl Schema {
     fn from_wire(response: wire::SchemaResponse) -> Result<Schema, Error> {
         let version = response.version.ok_or_else(|| Error::protocol("SCHEMA_RESPONSE without a version"))?;
-        Ok(Schema { version, descriptor_set: response.descriptor_set, sources: response.sources, existed: response.existed })
+        Ok(Schema {
+            version,
+            descriptor_set: response.descriptor_set,
+            sources: response.sources,
+            existed: response.existed,
+            findings: response.findings,
+            compatibility: response.compatibility,
+            refused: response.refused,
+        })
     }
 }
 
@@ -125,10 +141,10 @@ impl Client {
         self.command(Opcode::GroupDelete, &group_request(queue, group, None), Repeat::Unsafe).await
     }
 
-    /// Moves a group of a stream; its leases, attempts and key locks end.
+    /// Moves a group; its leases, attempts and key locks end. On a queue it sees again at most what is still stored.
     ///
     /// # Errors
-    /// `wrong-mode` on a queue, `group-not-found`, `queue-not-found`; see [`Error`].
+    /// `group-not-found`, `queue-not-found`; see [`Error`].
     pub async fn seek_group(&self, queue: &str, group: &str, to: StartAt) -> Result<(), Error> {
         self.command(Opcode::Seek, &group_request(queue, group, Some(to)), Repeat::Safe).await
     }
@@ -149,8 +165,17 @@ impl Client {
     pub async fn peek(&self, queue: &str, from_seq: u64, max: u32) -> Result<Vec<Peeked>, Error> {
         let request = wire::Peek { queue: queue.to_owned(), from_seq, max };
         let reply = self.ask(Opcode::Peek, &request, Repeat::Safe).await?;
-        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         Ok(arrivals.into_iter().map(Peeked::new).collect())
+    }
+
+    /// Why a message, an ordering key or a group does not move: an explanation for each group, or one for the queue.
+    ///
+    /// # Errors
+    /// `queue-not-found`, `group-not-found`, `invalid-argument`; see [`Error`].
+    pub async fn explain(&self, explain: Explain) -> Result<Vec<Explanation>, Error> {
+        let response: wire::Explained = self.request(Opcode::Explain, &explain, Opcode::Explained, Repeat::Safe).await?;
+        Ok(response.explanations)
     }
 
     /// Registers a schema as its queue's contract, or as the next version of it, and makes it active. Creates the queue if need be.
@@ -190,6 +215,46 @@ impl Client {
         let request = wire::SchemaGet { queue: queue.to_owned(), version: 0, fingerprint: Bytes::copy_from_slice(fingerprint) };
         let response = self.request(Opcode::SchemaGet, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
         Schema::from_wire(response)
+    }
+
+    /// Makes a version active again, after the compatibility check unless `force`; a retired one is taken back.
+    ///
+    /// # Errors
+    /// `schema-incompatible`, `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn activate_schema(&self, queue: &str, version: u32, force: bool) -> Result<Schema, Error> {
+        let request = wire::SchemaSelect { queue: queue.to_owned(), version, force };
+        let response = self.request(Opcode::SchemaActivate, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
+        Schema::from_wire(response)
+    }
+
+    /// Has the publishers of a version refused, until it is active again.
+    ///
+    /// # Errors
+    /// `invalid-argument` for the active version, `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn retire_schema(&self, queue: &str, version: u32) -> Result<Schema, Error> {
+        let request = wire::SchemaSelect { queue: queue.to_owned(), version, force: false };
+        let response = self.request(Opcode::SchemaRetire, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
+        Schema::from_wire(response)
+    }
+
+    /// Takes a queue's contract away, all versions of it; its messages stay.
+    ///
+    /// # Errors
+    /// `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn delete_schema(&self, queue: &str) -> Result<(), Error> {
+        let request = wire::QueueName { name: queue.to_owned() };
+        self.command(Opcode::SchemaDelete, &request, Repeat::Unsafe).await
+    }
+
+    /// Who publishes to a queue and consumes from it, with which version, now and in the last 30 days.
+    ///
+    /// # Errors
+    /// `queue-not-found`; see [`Error`].
+    pub async fn schema_clients(&self, queue: &str) -> Result<Vec<SchemaClient>, Error> {
+        let request = wire::QueueName { name: queue.to_owned() };
+        let response: wire::SchemaClients =
+            self.request(Opcode::SchemaClients, &request, Opcode::SchemaClientsResponse, Repeat::Safe).await?;
+        Ok(response.clients)
     }
 
     /// The active version of every contract.

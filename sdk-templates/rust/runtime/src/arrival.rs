@@ -16,6 +16,9 @@ const DELIVER_MESSAGES_FIELD: u32 = 2;
 /// Protobuf field of `Fetched.messages`.
 const FETCHED_MESSAGES_FIELD: u32 = 1;
 
+/// Protobuf field of `Fetched.next_seq`.
+const FETCHED_NEXT_SEQ_FIELD: u32 = 2;
+
 /// The fields of `wire::Delivered`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrival {
@@ -49,15 +52,26 @@ pub(crate) fn decode_deliver(frame: &Bytes) -> Result<(u32, Vec<Arrival>), Error
 }
 
 /// A FETCHED frame.
-pub(crate) fn decode_fetched(frame: &Bytes) -> Result<Vec<Arrival>, Error> {
-    let mut arrivals = Vec::new();
-    let mut fields = Fields::new(frame);
-    while let Some(field) = fields.next()? {
-        if let (FETCHED_MESSAGES_FIELD, Value::Bytes(message)) = field {
-            arrivals.push(Arrival::decode(frame, message)?);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    pub(crate) arrivals: Vec<Arrival>,
+    /// Where a reader of pages goes on, if there may be more.
+    pub(crate) next_seq: Option<u64>,
+}
+
+impl Fetched {
+    pub(crate) fn decode(frame: &Bytes) -> Result<Fetched, Error> {
+        let mut fetched = Fetched::default();
+        let mut fields = Fields::new(frame);
+        while let Some(field) = fields.next()? {
+            match field {
+                (FETCHED_MESSAGES_FIELD, Value::Bytes(message)) => fetched.arrivals.push(Arrival::decode(frame, message)?),
+                (FETCHED_NEXT_SEQ_FIELD, Value::Varint(seq)) => fetched.next_seq = Some(seq),
+                _ => {}
+            }
         }
+        Ok(fetched)
     }
-    Ok(arrivals)
 }
 
 impl Arrival {
@@ -128,10 +142,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_prost_encodes_is_decoded_the_same(messages in prop::collection::vec(delivered(), 0..4), subscription: u32) {
+        fn what_prost_encodes_is_decoded_the_same(messages in prop::collection::vec(delivered(), 0..4), subscription: u32, next_seq: Option<u64>) {
             let expected: Vec<Arrival> = messages.iter().cloned().map(from_wire).collect();
-            let fetched = wire::Fetched { messages: messages.clone() }.encode_to_vec().into();
-            prop_assert_eq!(&decode_fetched(&fetched).unwrap(), &expected);
+            let fetched = wire::Fetched { messages: messages.clone(), next_seq }.encode_to_vec().into();
+            let fetched = Fetched::decode(&fetched).unwrap();
+            prop_assert_eq!((&fetched.arrivals, fetched.next_seq), (&expected, next_seq));
             let deliver = wire::Deliver { subscription, messages }.encode_to_vec().into();
             prop_assert_eq!(decode_deliver(&deliver).unwrap(), (subscription, expected));
         }
@@ -139,7 +154,7 @@ mod tests {
         #[test]
         fn garbage_is_refused_or_read_but_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = decode_deliver(&bytes.clone().into());
-            let _ = decode_fetched(&bytes.into());
+            let _ = Fetched::decode(&bytes.into());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,10 +33,25 @@ pub struct Replied {
     pub payload: Bytes,
     /// The reply's headers.
     pub headers: Headers,
+    /// The version of the contract that accepted the reply; 0 on a queue without one.
+    pub schema_version: u32,
 }
 
+/// Calls that a responder takes on at once that does not say; the broker's default.
+pub(crate) const CONCURRENCY_DEFAULT: u32 = 32;
+
+/// How long a call waits that does not say; the broker's default.
+pub(crate) const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The longest that the broker lets a call wait.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How much longer than the deadline a caller waits for the broker's word on it, which says more than silence does.
+const LAST_WORD: Duration = Duration::from_millis(250);
+
 impl Client {
-    /// Asks whoever serves `queue` and waits for the reply, at most `timeout`. Dropping the future cancels the call.
+    /// Asks whoever serves `queue` and waits for the reply, at most `timeout` and a moment for the broker to say that it has passed. 0 is
+    /// the broker's 30 s. Dropping the future cancels the call.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with `no-responders`, `responder-lost`, `overloaded` or `timeout`; [`Error::Refused`] when request or reply
@@ -56,25 +72,30 @@ impl Client {
             queue: queue.to_owned(),
             payload: request.payload,
             headers: request.options.headers.into_wire(),
-            timeout_ms: crate::wire_time::millis(timeout),
+            timeout_ms: crate::wire_time::millis(timeout.min(TIMEOUT_MAX)),
             contract: contract.map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
             ..wire::Call::default()
         };
         let asking = self.request::<wire::CallResponse>(Opcode::Call, &call, Opcode::CallResponse, Repeat::Unsafe);
-        let response = tokio::time::timeout(timeout, asking).await.unwrap_or_else(|_| {
-            let text = format!("nobody on queue {queue} replied within {timeout:?}");
+        let patience = if timeout.is_zero() { TIMEOUT_DEFAULT } else { timeout };
+        let response = tokio::time::timeout(patience + LAST_WORD, asking).await.unwrap_or_else(|_| {
+            let text = format!("neither a responder of queue {queue} nor the broker replied within {patience:?}");
             Err(Error::local(ErrorCode::Timeout, text))
         })?;
         match response.error {
             Some(error) => Err(error.into()),
-            None => Ok(Replied { payload: response.payload, headers: Headers::from_wire(response.headers) }),
+            None => Ok(Replied {
+                payload: response.payload,
+                headers: Headers::from_wire(response.headers),
+                schema_version: response.schema_version,
+            }),
         }
     }
 
-    /// Serves the calls of a queue.
+    /// Serves the calls of a queue, which need not exist: nothing is stored.
     ///
     /// # Errors
-    /// `reply-type-missing`, `queue-not-found`; see [`Error`].
+    /// `reply-type-missing`; in strict mode also `contract-required`; see [`Error`].
     pub async fn serve(&self, queue: &str, options: ServeOptions) -> Result<Responder, Error> {
         Responder::open(self, queue, options).await
     }
@@ -139,6 +160,26 @@ impl Drop for Responder {
     }
 }
 
+/// What a handler may know of a call beside its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallInfo {
+    /// The request's headers.
+    pub headers: Headers,
+    /// The version of the contract that the request was accepted under; 0 on a queue without one.
+    pub schema_version: u32,
+    /// When the caller stops waiting.
+    pub deadline: Instant,
+}
+
+impl CallInfo {
+    /// Time until the caller stops waiting.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
 /// A question that waits for its reply. Dropped without one, the caller is told so.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -162,7 +203,10 @@ type WeakClient = std::sync::Weak<crate::shared::Shared>;
 
 impl Call {
     pub(crate) fn new(call: wire::Call, client: WeakClient, now: Instant) -> Call {
-        let deadline = now + Duration::from_millis(call.timeout_ms).min(Duration::from_secs(24 * 60 * 60));
+        let deadline = now + Duration::from_millis(call.timeout_ms).min(TIMEOUT_MAX);
+        if let Some(shared) = client.upgrade() {
+            shared.calls_held.fetch_add(1, Ordering::Relaxed);
+        }
         Call {
             payload: call.payload,
             headers: Headers::from_wire(call.headers),
@@ -178,6 +222,12 @@ impl Call {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// What a handler may know of the call beside its request.
+    #[must_use]
+    pub fn info(&self) -> CallInfo {
+        CallInfo { headers: self.headers.clone(), schema_version: self.schema_version, deadline: self.deadline }
     }
 
     /// Replies.
@@ -206,6 +256,7 @@ impl Call {
         self.answered = true;
         let response = wire::CallResponse { call_id: std::mem::take(&mut self.call_id), ..response };
         let shared = self.client.upgrade().ok_or(Error::Closed)?;
+        shared.calls_held.fetch_sub(1, Ordering::Relaxed);
         shared.post(Opcode::CallResponse, response.encode_to_vec())
     }
 }

@@ -9,7 +9,7 @@ use prost::Message as _;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 use tokio::sync::oneshot;
 
-use crate::arrival;
+use crate::arrival::Fetched;
 use crate::builder::ClientBuilder;
 use crate::call::{Call, ServeOptions};
 use crate::contract::{CallContract, Contract};
@@ -175,7 +175,7 @@ impl Client {
         };
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);
-        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
+        let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         let keep = if options.detached { Keep::Detached } else { Keep::Renewed };
         Ok(ledger.deliveries(&queue.into(), arrivals, None, keep, tokio::time::Instant::now()))
     }

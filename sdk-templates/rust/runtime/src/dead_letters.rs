@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use qwerq_proto::{Opcode, wire};
 
-use crate::arrival;
+use crate::arrival::Fetched;
 use crate::client::Client;
 use crate::delivery::Peeked;
 use crate::error::{Error, Refusal};
@@ -43,6 +43,16 @@ pub enum RedriveTo {
     AllGroups,
     /// To another queue.
     Queue(String),
+}
+
+/// Some of a queue's dead letters. See [`Client::dead_letters`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetterPage {
+    /// The letters, oldest first; none of those that were looked at may be meant.
+    pub letters: Vec<Peeked>,
+    /// Where the next page begins; `None`: there are no more.
+    pub next_seq: Option<u64>,
 }
 
 /// What became of redriven letters. See [`Client::redrive`].
@@ -104,19 +114,19 @@ impl Progress {
 }
 
 impl Client {
-    /// A page of a queue's dead letters, oldest first, from position `from_seq` of the dead letter queue on: up to `max` of the filter, or
-    /// 100. The next page begins behind the last letter's `seq`; an empty one is the end.
+    /// A page of a queue's dead letters, from position `from_seq` of the dead letter queue on: up to `max` of the filter, or 100, and no
+    /// more than the broker looks at in one go.
     ///
     /// # Errors
     /// `queue-not-found`, `invalid-argument`; see [`Error`].
-    pub async fn dead_letters(&self, queue: &str, filter: &DeadLetterFilter, from_seq: u64) -> Result<Vec<Peeked>, Error> {
+    pub async fn dead_letters(&self, queue: &str, filter: &DeadLetterFilter, from_seq: u64) -> Result<DeadLetterPage, Error> {
         if filter.max == Some(0) {
-            return Ok(Vec::new());
+            return Ok(DeadLetterPage::default());
         }
         let max = filter.max.map_or(0, |max| u32::try_from(max).unwrap_or(u32::MAX));
         let reply = self.ask(Opcode::DeadLetters, &filter.to_wire(queue, from_seq, max), Repeat::Safe).await?;
-        let arrivals = arrival::decode_fetched(&reply.expect(Opcode::Fetched)?)?;
-        Ok(arrivals.into_iter().map(Peeked::new).collect())
+        let page = Fetched::decode(&reply.expect(Opcode::Fetched)?)?;
+        Ok(DeadLetterPage { letters: page.arrivals.into_iter().map(Peeked::new).collect(), next_seq: page.next_seq })
     }
 
     /// Sends dead letters back, each in one durable step, with their attempts counted anew. Those that are refused (their payload breaks

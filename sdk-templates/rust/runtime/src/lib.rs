@@ -24,6 +24,8 @@
 //! - **Consuming.** A [`Delivery`] holds a lease that is renewed for as long as it lives, up to [`ClientBuilder::max_lease`]. Settle it, or
 //!   drop it and the lease runs out. Acks ride in shared frames; [`Delivery::ack_confirmed`] waits for the broker's word on it and on the
 //!   acks before it.
+//! - **Calls.** [`Client::call`] ends by a reply, an error of the responder or of the broker, or its deadline, and never twice. A responder
+//!   ([`Client::serve`], [`Service::serve`]) gets each call once; one whose deadline has passed does not reach a handler any more.
 //! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,
 //!   as are publishes with an idempotency key; others report [`Error::Disconnected`]. Leases end with their connection: settling one gives
 //!   `stale-lease`, and the message is delivered again.
@@ -66,6 +68,7 @@ mod request;
 mod service;
 mod session;
 mod shared;
+mod status;
 mod subscription;
 mod window;
 mod wire_time;
@@ -76,12 +79,14 @@ pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
-pub use admin::{GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
+pub use admin::{
+    Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 pub use builder::{ClientBuilder, Reconnect};
-pub use call::{Call, Replied, Responder, ServeOptions};
+pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
-pub use dead_letters::{DeadLetterFilter, RedriveTo, Redriven};
+pub use dead_letters::{DeadLetterFilter, DeadLetterPage, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
 pub use error::{ConnectError, DecodeError, Error, Refusal};
@@ -90,4 +95,5 @@ pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
 pub use service::{Service, TypedCall, TypedResponder};
+pub use status::Status;
 pub use subscription::{ConsumeOptions, StartAt, Subscription};

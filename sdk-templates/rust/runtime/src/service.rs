@@ -1,14 +1,19 @@
 //! A queue whose contract has a reply type: typed calls and typed serving over the untyped client.
 
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::{Call, Responder, ServeOptions};
+use tokio::task::JoinSet;
+
+use crate::call::{CONCURRENCY_DEFAULT, Call, CallInfo, Responder, ServeOptions, TIMEOUT_DEFAULT};
 use crate::client::Client;
 use crate::contract::{CallContract, ContractInfo};
 use crate::error::{DecodeError, Error};
 use crate::message::Message;
+use crate::status::Status;
 use qwerq_proto::ErrorCode;
 
 /// A handle to a queue that is called with `Req` and replies with `Rep`. Cheap to clone.
@@ -34,22 +39,80 @@ where
         &self.contract
     }
 
-    /// Asks and waits for the reply, at most `timeout`.
+    /// Asks and waits for the reply, at most 30 s.
     ///
     /// # Errors
     /// See [`Client::call`]; [`Error::Decode`] when the reply is not a `Rep`.
-    pub async fn call(&self, request: &Req, timeout: Duration) -> Result<Rep, Error> {
+    pub async fn call(&self, request: &Req) -> Result<Rep, Error> {
+        self.call_within(TIMEOUT_DEFAULT, request).await
+    }
+
+    /// Asks and waits for the reply, at most `timeout`.
+    ///
+    /// # Errors
+    /// See [`Service::call`].
+    pub async fn call_within(&self, timeout: Duration, request: &Req) -> Result<Rep, Error> {
         let message = Message::new(request.encode_to_vec());
         let fingerprint = self.contract.known_fingerprint();
         let replied = self.client.call_under(self.contract.queue, fingerprint, message, timeout).await?;
         Rep::decode(replied.payload).map_err(|source| self.decode_error(self.reply_type, source))
     }
 
-    /// Serves calls.
+    /// Has `handler` answer calls, up to 32 at once, until the client is closed or the future dropped. A handler that panics answers with
+    /// `internal`. One that goes on past its caller's deadline is not interrupted; [`CallInfo::remaining`] tells it.
+    ///
+    /// # Errors
+    /// See [`Client::serve`], and whatever ends the serving.
+    pub async fn serve<H, F>(&self, handler: H) -> Result<(), Error>
+    where
+        H: Fn(Req, CallInfo) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Rep, Status>> + Send + 'static,
+        Req: 'static,
+        Rep: 'static,
+    {
+        self.serve_until(std::future::pending(), ServeOptions::default(), handler).await
+    }
+
+    /// As [`Service::serve`], until `stop` completes: then nothing new is taken on, and what has begun is finished.
+    ///
+    /// # Errors
+    /// See [`Service::serve`].
+    pub async fn serve_until<H, F>(&self, stop: impl Future<Output = ()>, options: ServeOptions, handler: H) -> Result<(), Error>
+    where
+        H: Fn(Req, CallInfo) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Rep, Status>> + Send + 'static,
+        Req: 'static,
+        Rep: 'static,
+    {
+        let at_once = if options.concurrency == 0 { CONCURRENCY_DEFAULT } else { options.concurrency };
+        let mut responder = self.responder(options).await?;
+        let handler = Arc::new(handler);
+        let mut running = JoinSet::new();
+        let mut stop = std::pin::pin!(stop);
+        let ended = loop {
+            tokio::select! {
+                () = &mut stop => break None,
+                Some(_) = running.join_next(), if !running.is_empty() => {}
+                next = responder.next(), if running.len() < at_once as usize => match next {
+                    Some(Ok(call)) => drop(running.spawn(answer(Arc::clone(&handler), call))),
+                    Some(Err(error)) => break Some(Err(error)),
+                    None => break Some(Ok(())),
+                },
+            }
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => responder.close().await,
+        };
+        while running.join_next().await.is_some() {}
+        ended
+    }
+
+    /// Serves calls one by one.
     ///
     /// # Errors
     /// See [`Client::serve`].
-    pub async fn serve(&self, options: ServeOptions) -> Result<TypedResponder<Req, Rep>, Error> {
+    pub async fn responder(&self, options: ServeOptions) -> Result<TypedResponder<Req, Rep>, Error> {
         let options = ServeOptions { contract: self.contract.known_fingerprint(), ..options };
         let inner = self.client.serve(self.contract.queue, options).await?;
         Ok(TypedResponder { inner, service: self.clone() })
@@ -75,6 +138,20 @@ impl<Req, Rep> fmt::Debug for Service<Req, Rep> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("contract", &self.contract).field("reply_type", &self.reply_type).finish_non_exhaustive()
     }
+}
+
+/// Handles one call. Its caller may have gone, or the connection; then nobody waits for what became of it.
+async fn answer<Req, Rep, H, F>(handler: Arc<H>, typed: TypedCall<Req, Rep>)
+where
+    Rep: prost::Message,
+    H: Fn(Req, CallInfo) -> F,
+    F: Future<Output = Result<Rep, Status>>,
+{
+    let TypedCall { body, call, .. } = typed;
+    let _ = match handler(body, call.info()).await {
+        Ok(reply) => call.reply(Message::new(reply.encode_to_vec())),
+        Err(status) => call.fail(status.code, status.message),
+    };
 }
 
 /// Yields decoded calls. See [`Responder`].

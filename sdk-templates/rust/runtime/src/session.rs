@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::arrival;
+use crate::arrival::{self, Fetched};
 use crate::call::Call;
 use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
@@ -179,7 +180,10 @@ impl Session {
         match &mut self.phase {
             Phase::Running => None,
             Phase::Draining { until, leader } => {
-                let quiet = self.sent.is_empty() && self.out.is_empty() && self.ledger.held() == 0;
+                let quiet = self.sent.is_empty()
+                    && self.out.is_empty()
+                    && self.ledger.held() == 0
+                    && self.shared.calls_held.load(Ordering::Relaxed) == 0;
                 (quiet || now >= *until).then(|| Exit::GoAway { leader: leader.take() })
             }
             Phase::Closing { unsubscribed, .. } => (*unsubscribed && self.sent.is_empty() && self.out.is_empty()).then_some(Exit::Closed),
@@ -546,7 +550,7 @@ impl Session {
     /// Messages that nobody fetches any more go back uncounted.
     fn on_orphan(&mut self, frame: Frame, now: Instant) -> Result<(), Error> {
         if frame.opcode == Opcode::Fetched as u8 {
-            let arrivals = arrival::decode_fetched(&frame.payload)?;
+            let arrivals = Fetched::decode(&frame.payload)?.arrivals;
             let unwanted = self.ledger.deliveries(&Arc::from(""), arrivals, None, Keep::Detached, now);
             for delivery in unwanted {
                 // The lease was granted a line ago.
@@ -685,6 +689,8 @@ impl Session {
         // Without a responder the call is dropped, which tells its caller.
         let call = Call::new(call, Arc::downgrade(&self.shared), now);
         if let Some(Fed::Calls(feed)) = feed {
+            // The broker has given the places of those to others. Their handlers never see them.
+            feed.retain(|call| !call.remaining().is_zero());
             feed.push(std::iter::once(call), None);
         }
         Ok(())

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     lanes: Lock<HashMap<Destination, Arc<Lane>>>,
     next_request: AtomicU32,
     next_subscription: AtomicU32,
+    /// Calls that arrived and have not been answered.
+    pub(crate) calls_held: AtomicUsize,
     /// What one frame carries at most beside its overhead, in bytes, as last negotiated.
     frame_room: AtomicUsize,
 }
@@ -95,6 +97,7 @@ impl Shared {
             lanes: Lock::default(),
             next_request: AtomicU32::new(1),
             next_subscription: AtomicU32::new(1),
+            calls_held: AtomicUsize::new(0),
             frame_room: AtomicUsize::new((MAX_FRAME_BYTES - FRAME_OVERHEAD_BYTES) as usize),
         }
     }

@@ -128,7 +128,7 @@ async fn a_typed_service_calls_and_serves() {
     let service = client.service::<Quote>();
     let question = order();
     let reply = wire::GoAway { reason: "r".into(), leader: String::new() };
-    let (replied, ()) = tokio::join!(service.call(&question, Duration::from_secs(60)), async {
+    let (replied, ()) = tokio::join!(service.call_within(Duration::from_secs(60), &question), async {
         let (id, call) = peer.expect::<wire::Call>(Opcode::Call).await;
         assert_eq!((call.queue.as_str(), &call.contract[..]), ("pricing.quote", &[7; 32][..]));
         let response = wire::CallResponse { payload: bytes_of(&reply), ..Default::default() };
@@ -136,7 +136,7 @@ async fn a_typed_service_calls_and_serves() {
     });
     assert_eq!(replied.unwrap(), reply);
 
-    let (responder, consume) = tokio::join!(service.serve(ServeOptions::default()), peer.consume_ack());
+    let (responder, consume) = tokio::join!(service.responder(ServeOptions::default()), peer.consume_ack());
     let mut responder = responder.unwrap();
     let bad = wire::Call { payload: "\u{1}".into(), ..call(consume.subscription, "bad") };
     let good = wire::Call { payload: bytes_of(&order()), ..call(consume.subscription, "good") };
@@ -149,4 +149,50 @@ async fn a_typed_service_calls_and_serves() {
     assert_eq!(response.error.and_then(|error| error.known_code()), Some(ErrorCode::SchemaViolation));
     let (_, response) = peer.expect::<wire::CallResponse>(Opcode::CallResponse).await;
     assert_eq!((&response.call_id[..], response.payload), (&b"good"[..], bytes_of(&reply)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_replies_refuses_or_panics_and_finishes_what_it_has_begun() {
+    let (client, mut peer, _broker) = connected().await;
+    let service = client.service::<Quote>();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (enter, entered) = tokio::sync::oneshot::channel::<()>();
+    let gate = std::sync::Mutex::new(Some((enter, stopped)));
+    let (stop_serving, stopping) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(async move {
+        let until = async { drop(stopping.await) };
+        let handler = move |request: wire::Header, info: qwerq::CallInfo| {
+            let slow = (request.name == "slow").then(|| gate.lock().unwrap().take().unwrap());
+            async move {
+                if let Some((enter, go_on)) = slow {
+                    enter.send(()).unwrap();
+                    go_on.await.unwrap();
+                }
+                match request.name.as_str() {
+                    "bad" => Err(qwerq::Status::new(ErrorCode::InvalidArgument, "no such article")),
+                    "panic" => panic!("as scripted"),
+                    _ => Ok(wire::GoAway { reason: format!("{:?}", info.remaining() > Duration::ZERO), leader: request.name }),
+                }
+            }
+        };
+        service.serve_until(until, ServeOptions::default(), handler).await
+    });
+    let consume = peer.consume_ack().await;
+    let ask = |name: &str| wire::Call {
+        payload: bytes_of(&wire::Header { name: name.into(), value: String::new() }),
+        ..call(consume.subscription, "id")
+    };
+    for (name, code) in [("fine", None), ("bad", Some(ErrorCode::InvalidArgument)), ("panic", Some(ErrorCode::Internal))] {
+        peer.send(Opcode::Call, None, &ask(name)).await;
+        let (_, response) = peer.expect::<wire::CallResponse>(Opcode::CallResponse).await;
+        assert_eq!(response.error.and_then(|error| error.known_code()), code, "{name}");
+    }
+    peer.send(Opcode::Call, None, &ask("slow")).await;
+    entered.await.unwrap();
+    stop_serving.send(()).unwrap();
+    assert!(peer.unsubscribe().await.keep_leases, "what has begun may still reply");
+    stop.send(()).unwrap();
+    let (_, response) = peer.expect::<wire::CallResponse>(Opcode::CallResponse).await;
+    assert_eq!(response.payload, bytes_of(&wire::GoAway { reason: "true".into(), leader: "slow".into() }));
+    serving.await.unwrap().unwrap();
 }

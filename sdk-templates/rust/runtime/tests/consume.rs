@@ -325,7 +325,7 @@ async fn fetched_messages_are_leased_and_renewed_like_others() {
     let (fetched, ()) = tokio::join!(client.fetch("q", options), async {
         let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
         assert_eq!((fetch.max, fetch.wait_ms, fetch.detached), (2, 5000, false));
-        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: [1, 2].map(delivered).into() }).await;
+        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: [1, 2].map(delivered).into(), next_seq: None }).await;
     });
     let mut fetched = fetched.unwrap();
     let (_, extend) = peer.expect::<wire::Settle>(Opcode::ExtendVisibility).await;
@@ -343,7 +343,7 @@ async fn a_dropped_fetch_is_cancelled_and_a_late_answer_goes_back() {
     let (id, _) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
     let (_, cancel) = peer.expect::<wire::Cancel>(Opcode::Cancel).await;
     assert_eq!(Some(cancel.request_id), id);
-    peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(1)] }).await;
+    peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(1)], next_seq: None }).await;
     let (_, released) = peer.expect::<wire::Settle>(Opcode::Release).await;
     assert_eq!(seqs(&released), [1]);
 }
@@ -356,7 +356,7 @@ async fn closing_gives_back_what_was_fetched_but_not_what_is_detached() {
         let (fetched, ()) = tokio::join!(client.fetch("q", options), async {
             let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
             assert_eq!(fetch.detached, detached);
-            peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(seq)] }).await;
+            peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![delivered(seq)], next_seq: None }).await;
         });
         // Held until the test ends.
         std::mem::forget(fetched.unwrap());

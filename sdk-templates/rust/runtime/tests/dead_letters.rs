@@ -1,7 +1,5 @@
 //! Dead letters against a scripted broker: what is asked, and that bulk work goes on until all is done.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
-
 mod support;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -41,7 +39,7 @@ async fn every_part_of_a_filter_reaches_the_wire() {
     };
     let (letters, asked) = tokio::join!(client.dead_letters("q", &filter, 4), async {
         let (id, asked) = peer.expect::<wire::DeadLetters>(Opcode::DeadLetters).await;
-        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![leaseless(5)] }).await;
+        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![leaseless(5)], next_seq: Some(6) }).await;
         asked
     });
     let expected = wire::DeadLetters {
@@ -55,8 +53,9 @@ async fn every_part_of_a_filter_reaches_the_wire() {
         from_seq: 4,
     };
     assert_eq!(asked, expected);
-    let letters = letters.unwrap();
-    assert_eq!((letters.len(), letters[0].seq, &letters[0].payload[..]), (1, 5, &b"message 5"[..]));
+    let page = letters.unwrap();
+    assert_eq!((page.letters.len(), page.letters[0].seq, &page.letters[0].payload[..]), (1, 5, &b"message 5"[..]));
+    assert_eq!(page.next_seq, Some(6));
 }
 
 #[tokio::test]

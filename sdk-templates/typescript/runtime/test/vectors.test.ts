@@ -44,6 +44,14 @@ test("the_opcode_table_agrees", () => {
   }
 });
 
+test("every_error_code_of_the_broker_is_in_the_type", () => {
+  const index = readFileSync(new URL("../../../../../docs/errors/README.md", import.meta.url), "utf8");
+  const rows = [...index.matchAll(/^\| \d{4} \| \[([a-z-]+)\]/gm)].map((row) => row[1]);
+  const source = readFileSync(new URL("../../src/errors.ts", import.meta.url), "utf8");
+  const codes = [...source.matchAll(/^  \| "([a-z-]+)"/gm)].map((line) => line[1]);
+  assert.deepEqual(codes, [...rows, "disconnected", "connect-failed", "closed", "undecodable"]);
+});
+
 test("every_vector_reads_and_writes_as_the_page_says", () => {
   const vectors = blocks("vector");
   assert.ok(vectors.length >= Object.keys(Opcode).length, `${vectors.length} vectors`);
