@@ -31,6 +31,8 @@ import {
   RedriveSchema,
   type Redriven,
   RedrivenSchema,
+  type SchemaClient,
+  SchemaClientsSchema,
   SchemaGetSchema,
   SchemaListResponseSchema,
   SchemaListSchema,
@@ -38,6 +40,7 @@ import {
   SchemaRegisterSchema,
   type SchemaResponse,
   SchemaResponseSchema,
+  SchemaSelectSchema,
   type SchemaVersion,
 } from "./wire_pb.js";
 
@@ -166,6 +169,35 @@ export class Admin {
   /** A queue's contract, with its descriptors; without a version the active one. */
   schema(queue: string, version = 0): Promise<SchemaResponse> {
     return this.#ask(Opcode.SchemaGet, SchemaGetSchema, { queue, version }, Opcode.SchemaResponse, SchemaResponseSchema, true);
+  }
+
+  /** Makes a version active, after the compatibility check; `force` overrides it. */
+  activateSchema(queue: string, version: number, force = false): Promise<SchemaResponse> {
+    const select = { queue, version, force };
+    return this.#ask(Opcode.SchemaActivate, SchemaSelectSchema, select, Opcode.SchemaResponse, SchemaResponseSchema, true);
+  }
+
+  /** Has the publishers of a version refused. */
+  retireSchema(queue: string, version: number): Promise<SchemaResponse> {
+    return this.#ask(Opcode.SchemaRetire, SchemaSelectSchema, { queue, version }, Opcode.SchemaResponse, SchemaResponseSchema, true);
+  }
+
+  /** Takes a queue's contract away. */
+  async deleteSchema(queue: string): Promise<void> {
+    await this.#ask(Opcode.SchemaDelete, QueueNameSchema, { name: queue }, Opcode.Done, DoneSchema, false);
+  }
+
+  /** Who publishes to a queue and consumes from it, and by which version of its contract. */
+  async schemaClients(queue: string): Promise<SchemaClient[]> {
+    const clients = await this.#ask(
+      Opcode.SchemaClients,
+      QueueNameSchema,
+      { name: queue },
+      Opcode.SchemaClientsResponse,
+      SchemaClientsSchema,
+      true,
+    );
+    return clients.clients;
   }
 
   /** The active contracts of all queues, or every version, or one queue's. */

@@ -25,7 +25,7 @@ import { CallResponseSchema, CallSchema, FetchSchema, SettleSchema, type Settled
 export const VERSION: string = "0.1.0";
 
 /** How long a call waits when nothing is said. */
-const CALL_TIMEOUT_MS = 10_000;
+const CALL_TIMEOUT_MS = 30_000;
 
 /** The longest that setTimeout waits. */
 const TIMER_MS_MAX = 0x7fff_ffff;
@@ -80,7 +80,7 @@ export interface FetchOptions {
 
 /** How to call. */
 export interface CallOptions {
-  /** How long to wait for the reply. Default: 10 s. */
+  /** How long to wait for the reply. Default: 30 s. */
   timeoutMs?: number;
   /** Headers of the request. */
   headers?: HeadersInit;

@@ -55,6 +55,11 @@ export const Opcode = {
   Redrive: 0x6d,
   Redriven: 0x6e,
   DeadLettersPurge: 0x6f,
+  SchemaActivate: 0x70,
+  SchemaRetire: 0x71,
+  SchemaDelete: 0x72,
+  SchemaClients: 0x73,
+  SchemaClientsResponse: 0x74,
 } as const;
 
 const NAMES: ReadonlyMap<number, string> = new Map(

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file qwerq/v1/wire.proto.
  */
 export const file_qwerq_v1_wire: GenFile = /*@__PURE__*/
-  fileDesc("ChNxd2VycS92MS93aXJlLnByb3RvEghxd2VycS52MSKBAQoFSGVsbG8SFAoMbWluX3Byb3RvY29sGAEgASgNEhQKDG1heF9wcm90b2NvbBgCIAEoDRITCgtjbGllbnRfbmFtZRgDIAEoCRIWCg5jbGllbnRfdmVyc2lvbhgEIAEoCRINCgV0b2tlbhgFIAEoCRIQCghmZWF0dXJlcxgGIAMoCSLgAQoISGVsbG9BY2sSEAoIcHJvdG9jb2wYASABKA0SEAoIZmVhdHVyZXMYAiADKAkSFwoPbWF4X2ZyYW1lX2J5dGVzGAMgASgNEhkKEW1heF9tZXNzYWdlX2J5dGVzGAQgASgNEh8KF3B1Ymxpc2hfd2luZG93X3JlcXVlc3RzGAUgASgNEhwKFHB1Ymxpc2hfd2luZG93X2J5dGVzGAYgASgNEhQKDGhlYXJ0YmVhdF9tcxgHIAEoDRIPCgdzZXNzaW9uGAggASgJEhYKDmJyb2tlcl92ZXJzaW9uGAkgASgJIiUKBkhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJImAKB1B1Ymxpc2gSDQoFcXVldWUYASABKAkSJAoFaXRlbXMYAiADKAsyFS5xd2VycS52MS5QdWJsaXNoSXRlbRIOCgZhdG9taWMYAyABKAgSEAoIY29udHJhY3QYBCABKAwi7gEKC1B1Ymxpc2hJdGVtEg8KB3BheWxvYWQYASABKAwSIQoHaGVhZGVycxgCIAMoCzIQLnF3ZXJxLnYxLkhlYWRlchIUCgxvcmRlcmluZ19rZXkYAyABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhUKCGRlbGF5X21zGAUgASgESACIAQESGgoNZGVsaXZlcl9hdF9tcxgGIAEoBEgBiAEBEhMKBnR0bF9tcxgHIAEoBEgCiAEBEgoKAmlkGAggASgMQgsKCV9kZWxheV9tc0IQCg5fZGVsaXZlcl9hdF9tc0IJCgdfdHRsX21zInoKClB1Ymxpc2hBY2sSKAoHcmVzdWx0cxgBIAMoCzIXLnF3ZXJxLnYxLlB1Ymxpc2hSZXN1bHQSKAoKZHVyYWJpbGl0eRgCIAEoDjIULnF3ZXJxLnYxLkR1cmFiaWxpdHkSGAoQY29udHJhY3RfdW5rbm93bhgDIAEoCCKXAQoNUHVibGlzaFJlc3VsdBIKCgJpZBgBIAEoDBIQCgNzZXEYAiABKARIAIgBARIWCg5zY2hlbWFfdmVyc2lvbhgDIAEoDRIRCglkdXBsaWNhdGUYBCABKAgSHgoFZXJyb3IYBSABKAsyDy5xd2VycS52MS5FcnJvchIVCg1kZWFkX2xldHRlcmVkGAYgASgIQgYKBF9zZXEi1wEKBUVycm9yEgwKBGNvZGUYASABKA0SDAoEbmFtZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEi0KB2RldGFpbHMYBCADKAsyHC5xd2VycS52MS5FcnJvci5EZXRhaWxzRW50cnkSFgoOcmV0cnlfYWZ0ZXJfbXMYBSABKAQSGQoMc3Vic2NyaXB0aW9uGAYgASgNSACIAQEaLgoMRGV0YWlsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDwoNX3N1YnNjcmlwdGlvbiJYCgdTdGFydEF0EhMKCWJlZ2lubmluZxgBIAEoCEgAEg0KA2VuZBgCIAEoCEgAEhAKBm9mZnNldBgDIAEoBEgAEhEKB3RpbWVfbXMYBCABKARIAEIECgJhdCLwAQoHQ29uc3VtZRIUCgxzdWJzY3JpcHRpb24YASABKA0SDQoFcXVldWUYAiABKAkSDQoFZ3JvdXAYAyABKAkSEAoIcHJlZmV0Y2gYBCABKA0SFgoOcHJlZmV0Y2hfYnl0ZXMYBSABKAQSEwoLY29uY3VycmVuY3kYBiABKA0SHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAcgASgEEiMKCHN0YXJ0X2F0GAggASgLMhEucXdlcnEudjEuU3RhcnRBdBIcCgRyb2xlGAkgASgOMg4ucXdlcnEudjEuUm9sZRIQCghjb250cmFjdBgKIAEoDCJnCgpDb25zdW1lQWNrEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRINCgVncm91cBgCIAEoCRIVCg1ncm91cF9leGlzdGVkGAMgASgIEh0KFXZpc2liaWxpdHlfdGltZW91dF9tcxgEIAEoBCJGCgdEZWxpdmVyEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRIlCghtZXNzYWdlcxgCIAMoCzITLnF3ZXJxLnYxLkRlbGl2ZXJlZCLlAQoJRGVsaXZlcmVkEhAKCGxlYXNlX2lkGAEgASgMEgsKA3NlcRgCIAEoBBIPCgdhdHRlbXB0GAMgASgNEg8KB3NraXBwZWQYBCABKAQSEAoIbGVhc2VfbXMYBSABKAQSCgoCaWQYBiABKAwSFwoPcHVibGlzaGVkX2F0X21zGAcgASgEEhYKDnNjaGVtYV92ZXJzaW9uGAggASgNEiEKB2hlYWRlcnMYCSADKAsyEC5xd2VycS52MS5IZWFkZXISFAoMb3JkZXJpbmdfa2V5GAogASgJEg8KB3BheWxvYWQYDyABKAwiSAoGQ3JlZGl0EhQKDHN1YnNjcmlwdGlvbhgBIAEoDRIQCghwcmVmZXRjaBgCIAEoDRIWCg5wcmVmZXRjaF9ieXRlcxgDIAEoBCJ/CgZTZXR0bGUSEQoJbGVhc2VfaWRzGAEgAygMEg8KB2NvbmZpcm0YAiABKAgSFQoIZGVsYXlfbXMYAyABKARIAIgBARIOCgZyZWFzb24YBCABKAkSHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAUgASgEQgsKCV9kZWxheV9tcyJDCgdTZXR0bGVkEg8KB3NldHRsZWQYASABKA0SJwoHcmVmdXNlZBgCIAMoCzIWLnF3ZXJxLnYxLlJlZnVzZWRMZWFzZSI9CgxSZWZ1c2VkTGVhc2USDQoFaW5kZXgYASABKA0SHgoFZXJyb3IYAiABKAsyDy5xd2VycS52MS5FcnJvciKrAQoFRmV0Y2gSDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCwoDbWF4GAMgASgNEg8KB3dhaXRfbXMYBCABKAQSHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAUgASgEEhAKCGRldGFjaGVkGAYgASgIEiMKCHN0YXJ0X2F0GAcgASgLMhEucXdlcnEudjEuU3RhcnRBdBIQCghjb250cmFjdBgIIAEoDCJUCgdGZXRjaGVkEiUKCG1lc3NhZ2VzGAEgAygLMhMucXdlcnEudjEuRGVsaXZlcmVkEhUKCG5leHRfc2VxGAIgASgESACIAQFCCwoJX25leHRfc2VxIjgKC1Vuc3Vic2NyaWJlEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRITCgtrZWVwX2xlYXNlcxgCIAEoCCJKChFTdWJzY3JpcHRpb25FbmRlZBIUCgxzdWJzY3JpcHRpb24YASABKA0SHwoGcmVhc29uGAIgASgLMg8ucXdlcnEudjEuRXJyb3IiCwoJSGVhcnRiZWF0IgYKBERvbmUiKAoGR29Bd2F5Eg4KBnJlYXNvbhgBIAEoCRIOCgZsZWFkZXIYAiABKAkirgEKBENhbGwSDQoFcXVldWUYASABKAkSDwoHcGF5bG9hZBgCIAEoDBIhCgdoZWFkZXJzGAMgAygLMhAucXdlcnEudjEuSGVhZGVyEhIKCnRpbWVvdXRfbXMYBCABKAQSEAoIY29udHJhY3QYBSABKAwSDwoHY2FsbF9pZBgGIAEoDBIUCgxzdWJzY3JpcHRpb24YByABKA0SFgoOc2NoZW1hX3ZlcnNpb24YCCABKA0iiwEKDENhbGxSZXNwb25zZRIPCgdjYWxsX2lkGAEgASgMEg8KB3BheWxvYWQYAiABKAwSIQoHaGVhZGVycxgDIAMoCzIQLnF3ZXJxLnYxLkhlYWRlchIeCgVlcnJvchgEIAEoCzIPLnF3ZXJxLnYxLkVycm9yEhYKDnNjaGVtYV92ZXJzaW9uGAUgASgNIhwKBkNhbmNlbBISCgpyZXF1ZXN0X2lkGAEgASgNIqgBCg5TY2hlbWFSZWdpc3RlchINCgVxdWV1ZRgBIAEoCRIWCg5kZXNjcmlwdG9yX3NldBgCIAEoDBIUCgxtZXNzYWdlX3R5cGUYAyABKAkSEgoKcmVwbHlfdHlwZRgEIAEoCRIlCgdzb3VyY2VzGAUgAygLMhQucXdlcnEudjEuU291cmNlRmlsZRINCgVmb3JjZRgGIAEoCBIPCgdkcnlfcnVuGAcgASgIIigKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIMCgR0ZXh0GAIgASgJIkAKCVNjaGVtYUdldBINCgVxdWV1ZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgNEhMKC2ZpbmdlcnByaW50GAMgASgMIooBCg5TY2hlbWFSZXNwb25zZRIoCgd2ZXJzaW9uGAEgASgLMhcucXdlcnEudjEuU2NoZW1hVmVyc2lvbhIWCg5kZXNjcmlwdG9yX3NldBgCIAEoDBIlCgdzb3VyY2VzGAMgAygLMhQucXdlcnEudjEuU291cmNlRmlsZRIPCgdleGlzdGVkGAQgASgIIsABCg1TY2hlbWFWZXJzaW9uEg0KBXF1ZXVlGAEgASgJEg8KB3ZlcnNpb24YAiABKA0SFAoMbWVzc2FnZV90eXBlGAMgASgJEhIKCnJlcGx5X3R5cGUYBCABKAkSEwoLZmluZ2VycHJpbnQYBSABKAwSGAoQcmVnaXN0ZXJlZF9hdF9tcxgGIAEoBBIVCg1yZWdpc3RlcmVkX2J5GAcgASgJEg4KBmFjdGl2ZRgIIAEoCBIPCgdyZXRpcmVkGAkgASgIIjEKClNjaGVtYUxpc3QSFAoMYWxsX3ZlcnNpb25zGAEgASgIEg0KBXF1ZXVlGAIgASgJIj8KElNjaGVtYUxpc3RSZXNwb25zZRIpCgh2ZXJzaW9ucxgBIAMoCzIXLnF3ZXJxLnYxLlNjaGVtYVZlcnNpb24iOQoNU2NoZW1hQ2hhbmdlZBIoCgd2ZXJzaW9uGAEgASgLMhcucXdlcnEudjEuU2NoZW1hVmVyc2lvbiLKBwoMUXVldWVPcHRpb25zEhEKBG1vZGUYASABKAlIAIgBARIiChV2aXNpYmlsaXR5X3RpbWVvdXRfbXMYAiABKARIAYgBARIbCg5tYXhfZGVsaXZlcmllcxgDIAEoDUgCiAEBEhcKCm9uX2ZhaWx1cmUYBCABKAlIA4gBARIjChZyZXRyeV9iYWNrb2ZmX2ZpcnN0X21zGAUgASgESASIAQESIQoUcmV0cnlfYmFja29mZl9tYXhfbXMYBiABKARIBYgBARIYCgtzY2hlbWFfbW9kZRgHIAEoCUgGiAEBEhcKCm9uX2ludmFsaWQYCCABKAlIB4gBARIaCg1jb21wYXRpYmlsaXR5GAkgASgJSAiIAQESGQoMbWF4X21lc3NhZ2VzGAogASgESAmIAQESFgoJbWF4X2J5dGVzGAsgASgESAqIAQESFwoKbWF4X2FnZV9tcxgMIAEoBEgLiAEBEhQKB29uX2Z1bGwYDSABKAlIDIgBARIcCg9kZWR1cF93aW5kb3dfbXMYDiABKARIDYgBARIbCg5kZWR1cF9tYXhfa2V5cxgPIAEoBEgOiAEBEhsKDm1lc3NhZ2VfdHRsX21zGBAgASgESA+IAQESFgoJb25fZXhwaXJ5GBEgASgJSBCIAQESFQoIZGVsYXlfbXMYEiABKARIEYgBARIeChFtYXhfbWVzc2FnZV9ieXRlcxgTIAEoBEgSiAEBEhwKD2dyb3VwX2V4cGlyeV9tcxgUIAEoBEgTiAEBEhoKDW1heF91bnNldHRsZWQYFSABKARIFIgBAUIHCgVfbW9kZUIYChZfdmlzaWJpbGl0eV90aW1lb3V0X21zQhEKD19tYXhfZGVsaXZlcmllc0INCgtfb25fZmFpbHVyZUIZChdfcmV0cnlfYmFja29mZl9maXJzdF9tc0IXChVfcmV0cnlfYmFja29mZl9tYXhfbXNCDgoMX3NjaGVtYV9tb2RlQg0KC19vbl9pbnZhbGlkQhAKDl9jb21wYXRpYmlsaXR5Qg8KDV9tYXhfbWVzc2FnZXNCDAoKX21heF9ieXRlc0INCgtfbWF4X2FnZV9tc0IKCghfb25fZnVsbEISChBfZGVkdXBfd2luZG93X21zQhEKD19kZWR1cF9tYXhfa2V5c0IRCg9fbWVzc2FnZV90dGxfbXNCDAoKX29uX2V4cGlyeUILCglfZGVsYXlfbXNCFAoSX21heF9tZXNzYWdlX2J5dGVzQhIKEF9ncm91cF9leHBpcnlfbXNCEAoOX21heF91bnNldHRsZWQiRAoLUXVldWVDcmVhdGUSDAoEbmFtZRgBIAEoCRInCgdvcHRpb25zGAIgASgLMhYucXdlcnEudjEuUXVldWVPcHRpb25zIkQKC1F1ZXVlVXBkYXRlEgwKBG5hbWUYASABKAkSJwoHb3B0aW9ucxgCIAEoCzIWLnF3ZXJxLnYxLlF1ZXVlT3B0aW9ucyIZCglRdWV1ZU5hbWUSDAoEbmFtZRgBIAEoCSILCglRdWV1ZUxpc3QiOAoRUXVldWVMaXN0UmVzcG9uc2USIwoGcXVldWVzGAEgAygLMhMucXdlcnEudjEuUXVldWVJbmZvIrQCCglRdWV1ZUluZm8SDAoEbmFtZRgBIAEoCRInCgdvcHRpb25zGAIgASgLMhYucXdlcnEudjEuUXVldWVPcHRpb25zEg0KBWRlcHRoGAMgASgEEg0KBWJ5dGVzGAQgASgEEg0KBXJlYWR5GAUgASgEEg8KB2RlbGF5ZWQYBiABKAQSEwoLYmFja2luZ19vZmYYByABKAQSEQoJaW5fZmxpZ2h0GAggASgEEhAKCG5leHRfc2VxGAkgASgEEhEKCWZpcnN0X3NlcRgKIAEoBBIjCgZncm91cHMYCyADKAsyEy5xd2VycS52MS5Hcm91cEluZm8SKQoIY29udHJhY3QYDCABKAsyFy5xd2VycS52MS5TY2hlbWFWZXJzaW9uEhUKDWNyZWF0ZWRfYXRfbXMYDSABKAQiigEKCUdyb3VwSW5mbxIMCgRuYW1lGAEgASgJEhEKCWFja19mbG9vchgCIAEoBBILCgNsYWcYAyABKAQSEQoJaW5fZmxpZ2h0GAQgASgEEhMKC2JhY2tpbmdfb2ZmGAUgASgEEhEKCWNvbnN1bWVycxgGIAEoDRIUCgxibG9ja2VkX2tleXMYByABKAQiPgoGUHVyZ2VkEhAKCG1lc3NhZ2VzGAEgASgEEhUKCG5leHRfc2VxGAIgASgESACIAQFCCwoJX25leHRfc2VxIlEKDEdyb3VwUmVxdWVzdBINCgVxdWV1ZRgBIAEoCRINCgVncm91cBgCIAEoCRIjCghzdGFydF9hdBgDIAEoCzIRLnF3ZXJxLnYxLlN0YXJ0QXQiPAoMQ29tbWl0T2Zmc2V0Eg0KBXF1ZXVlGAEgASgJEg0KBWdyb3VwGAIgASgJEg4KBm9mZnNldBgDIAEoBCI0CgRQZWVrEg0KBXF1ZXVlGAEgASgJEhAKCGZyb21fc2VxGAIgASgEEgsKA21heBgDIAEoDSKuAQoLRGVhZExldHRlcnMSDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCgoCaWQYAyABKAwSDgoGcmVhc29uGAQgASgJEhUKCHNpbmNlX21zGAUgASgESACIAQESFQoIdW50aWxfbXMYBiABKARIAYgBARILCgNtYXgYByABKA0SEAoIZnJvbV9zZXEYCCABKARCCwoJX3NpbmNlX21zQgsKCV91bnRpbF9tcyJRCgdSZWRyaXZlEiYKB2xldHRlcnMYASABKAsyFS5xd2VycS52MS5EZWFkTGV0dGVycxIKCgJ0bxgCIAEoCRISCgphbGxfZ3JvdXBzGAMgASgIInMKCFJlZHJpdmVuEhAKCHJlZHJpdmVuGAEgASgEEg8KB3JlZnVzZWQYAiABKAQSIAoHcmVmdXNhbBgDIAEoCzIPLnF3ZXJxLnYxLkVycm9yEhUKCG5leHRfc2VxGAQgASgESACIAQFCCwoJX25leHRfc2VxImMKB0V4cGxhaW4SDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCgoCaWQYAyABKAwSEAoDc2VxGAQgASgESACIAQESFAoMb3JkZXJpbmdfa2V5GAUgASgJQgYKBF9zZXEiOAoJRXhwbGFpbmVkEisKDGV4cGxhbmF0aW9ucxgBIAMoCzIVLnF3ZXJxLnYxLkV4cGxhbmF0aW9uIp4BCgtFeHBsYW5hdGlvbhINCgVncm91cBgBIAEoCRINCgVjYXVzZRgCIAEoCRIMCgR0ZXh0GAMgASgJEjMKB2RldGFpbHMYBCADKAsyIi5xd2VycS52MS5FeHBsYW5hdGlvbi5EZXRhaWxzRW50cnkaLgoMRGV0YWlsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEqgwEKCkR1cmFiaWxpdHkSGgoWRFVSQUJJTElUWV9VTlNQRUNJRklFRBAAEhQKEERVUkFCSUxJVFlfRlNZTkMQARIXChNEVVJBQklMSVRZX0lOVEVSVkFMEAISEwoPRFVSQUJJTElUWV9OT05FEAMSFQoRRFVSQUJJTElUWV9RVU9SVU0QBCo3CgRSb2xlEhAKDFJPTEVfQ09OU1VNRRAAEg4KClJPTEVfU0VSVkUQARINCglST0xFX1RBSUwQAmIGcHJvdG8z");
+  fileDesc("ChNxd2VycS92MS93aXJlLnByb3RvEghxd2VycS52MSKBAQoFSGVsbG8SFAoMbWluX3Byb3RvY29sGAEgASgNEhQKDG1heF9wcm90b2NvbBgCIAEoDRITCgtjbGllbnRfbmFtZRgDIAEoCRIWCg5jbGllbnRfdmVyc2lvbhgEIAEoCRINCgV0b2tlbhgFIAEoCRIQCghmZWF0dXJlcxgGIAMoCSLgAQoISGVsbG9BY2sSEAoIcHJvdG9jb2wYASABKA0SEAoIZmVhdHVyZXMYAiADKAkSFwoPbWF4X2ZyYW1lX2J5dGVzGAMgASgNEhkKEW1heF9tZXNzYWdlX2J5dGVzGAQgASgNEh8KF3B1Ymxpc2hfd2luZG93X3JlcXVlc3RzGAUgASgNEhwKFHB1Ymxpc2hfd2luZG93X2J5dGVzGAYgASgNEhQKDGhlYXJ0YmVhdF9tcxgHIAEoDRIPCgdzZXNzaW9uGAggASgJEhYKDmJyb2tlcl92ZXJzaW9uGAkgASgJIiUKBkhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJImAKB1B1Ymxpc2gSDQoFcXVldWUYASABKAkSJAoFaXRlbXMYAiADKAsyFS5xd2VycS52MS5QdWJsaXNoSXRlbRIOCgZhdG9taWMYAyABKAgSEAoIY29udHJhY3QYBCABKAwi7gEKC1B1Ymxpc2hJdGVtEg8KB3BheWxvYWQYASABKAwSIQoHaGVhZGVycxgCIAMoCzIQLnF3ZXJxLnYxLkhlYWRlchIUCgxvcmRlcmluZ19rZXkYAyABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhUKCGRlbGF5X21zGAUgASgESACIAQESGgoNZGVsaXZlcl9hdF9tcxgGIAEoBEgBiAEBEhMKBnR0bF9tcxgHIAEoBEgCiAEBEgoKAmlkGAggASgMQgsKCV9kZWxheV9tc0IQCg5fZGVsaXZlcl9hdF9tc0IJCgdfdHRsX21zInoKClB1Ymxpc2hBY2sSKAoHcmVzdWx0cxgBIAMoCzIXLnF3ZXJxLnYxLlB1Ymxpc2hSZXN1bHQSKAoKZHVyYWJpbGl0eRgCIAEoDjIULnF3ZXJxLnYxLkR1cmFiaWxpdHkSGAoQY29udHJhY3RfdW5rbm93bhgDIAEoCCKXAQoNUHVibGlzaFJlc3VsdBIKCgJpZBgBIAEoDBIQCgNzZXEYAiABKARIAIgBARIWCg5zY2hlbWFfdmVyc2lvbhgDIAEoDRIRCglkdXBsaWNhdGUYBCABKAgSHgoFZXJyb3IYBSABKAsyDy5xd2VycS52MS5FcnJvchIVCg1kZWFkX2xldHRlcmVkGAYgASgIQgYKBF9zZXEi1wEKBUVycm9yEgwKBGNvZGUYASABKA0SDAoEbmFtZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEi0KB2RldGFpbHMYBCADKAsyHC5xd2VycS52MS5FcnJvci5EZXRhaWxzRW50cnkSFgoOcmV0cnlfYWZ0ZXJfbXMYBSABKAQSGQoMc3Vic2NyaXB0aW9uGAYgASgNSACIAQEaLgoMRGV0YWlsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDwoNX3N1YnNjcmlwdGlvbiJYCgdTdGFydEF0EhMKCWJlZ2lubmluZxgBIAEoCEgAEg0KA2VuZBgCIAEoCEgAEhAKBm9mZnNldBgDIAEoBEgAEhEKB3RpbWVfbXMYBCABKARIAEIECgJhdCLwAQoHQ29uc3VtZRIUCgxzdWJzY3JpcHRpb24YASABKA0SDQoFcXVldWUYAiABKAkSDQoFZ3JvdXAYAyABKAkSEAoIcHJlZmV0Y2gYBCABKA0SFgoOcHJlZmV0Y2hfYnl0ZXMYBSABKAQSEwoLY29uY3VycmVuY3kYBiABKA0SHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAcgASgEEiMKCHN0YXJ0X2F0GAggASgLMhEucXdlcnEudjEuU3RhcnRBdBIcCgRyb2xlGAkgASgOMg4ucXdlcnEudjEuUm9sZRIQCghjb250cmFjdBgKIAEoDCJnCgpDb25zdW1lQWNrEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRINCgVncm91cBgCIAEoCRIVCg1ncm91cF9leGlzdGVkGAMgASgIEh0KFXZpc2liaWxpdHlfdGltZW91dF9tcxgEIAEoBCJGCgdEZWxpdmVyEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRIlCghtZXNzYWdlcxgCIAMoCzITLnF3ZXJxLnYxLkRlbGl2ZXJlZCLlAQoJRGVsaXZlcmVkEhAKCGxlYXNlX2lkGAEgASgMEgsKA3NlcRgCIAEoBBIPCgdhdHRlbXB0GAMgASgNEg8KB3NraXBwZWQYBCABKAQSEAoIbGVhc2VfbXMYBSABKAQSCgoCaWQYBiABKAwSFwoPcHVibGlzaGVkX2F0X21zGAcgASgEEhYKDnNjaGVtYV92ZXJzaW9uGAggASgNEiEKB2hlYWRlcnMYCSADKAsyEC5xd2VycS52MS5IZWFkZXISFAoMb3JkZXJpbmdfa2V5GAogASgJEg8KB3BheWxvYWQYDyABKAwiSAoGQ3JlZGl0EhQKDHN1YnNjcmlwdGlvbhgBIAEoDRIQCghwcmVmZXRjaBgCIAEoDRIWCg5wcmVmZXRjaF9ieXRlcxgDIAEoBCJ/CgZTZXR0bGUSEQoJbGVhc2VfaWRzGAEgAygMEg8KB2NvbmZpcm0YAiABKAgSFQoIZGVsYXlfbXMYAyABKARIAIgBARIOCgZyZWFzb24YBCABKAkSHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAUgASgEQgsKCV9kZWxheV9tcyJDCgdTZXR0bGVkEg8KB3NldHRsZWQYASABKA0SJwoHcmVmdXNlZBgCIAMoCzIWLnF3ZXJxLnYxLlJlZnVzZWRMZWFzZSI9CgxSZWZ1c2VkTGVhc2USDQoFaW5kZXgYASABKA0SHgoFZXJyb3IYAiABKAsyDy5xd2VycS52MS5FcnJvciKrAQoFRmV0Y2gSDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCwoDbWF4GAMgASgNEg8KB3dhaXRfbXMYBCABKAQSHQoVdmlzaWJpbGl0eV90aW1lb3V0X21zGAUgASgEEhAKCGRldGFjaGVkGAYgASgIEiMKCHN0YXJ0X2F0GAcgASgLMhEucXdlcnEudjEuU3RhcnRBdBIQCghjb250cmFjdBgIIAEoDCJUCgdGZXRjaGVkEiUKCG1lc3NhZ2VzGAEgAygLMhMucXdlcnEudjEuRGVsaXZlcmVkEhUKCG5leHRfc2VxGAIgASgESACIAQFCCwoJX25leHRfc2VxIjgKC1Vuc3Vic2NyaWJlEhQKDHN1YnNjcmlwdGlvbhgBIAEoDRITCgtrZWVwX2xlYXNlcxgCIAEoCCJKChFTdWJzY3JpcHRpb25FbmRlZBIUCgxzdWJzY3JpcHRpb24YASABKA0SHwoGcmVhc29uGAIgASgLMg8ucXdlcnEudjEuRXJyb3IiCwoJSGVhcnRiZWF0IgYKBERvbmUiKAoGR29Bd2F5Eg4KBnJlYXNvbhgBIAEoCRIOCgZsZWFkZXIYAiABKAkirgEKBENhbGwSDQoFcXVldWUYASABKAkSDwoHcGF5bG9hZBgCIAEoDBIhCgdoZWFkZXJzGAMgAygLMhAucXdlcnEudjEuSGVhZGVyEhIKCnRpbWVvdXRfbXMYBCABKAQSEAoIY29udHJhY3QYBSABKAwSDwoHY2FsbF9pZBgGIAEoDBIUCgxzdWJzY3JpcHRpb24YByABKA0SFgoOc2NoZW1hX3ZlcnNpb24YCCABKA0iiwEKDENhbGxSZXNwb25zZRIPCgdjYWxsX2lkGAEgASgMEg8KB3BheWxvYWQYAiABKAwSIQoHaGVhZGVycxgDIAMoCzIQLnF3ZXJxLnYxLkhlYWRlchIeCgVlcnJvchgEIAEoCzIPLnF3ZXJxLnYxLkVycm9yEhYKDnNjaGVtYV92ZXJzaW9uGAUgASgNIhwKBkNhbmNlbBISCgpyZXF1ZXN0X2lkGAEgASgNIqgBCg5TY2hlbWFSZWdpc3RlchINCgVxdWV1ZRgBIAEoCRIWCg5kZXNjcmlwdG9yX3NldBgCIAEoDBIUCgxtZXNzYWdlX3R5cGUYAyABKAkSEgoKcmVwbHlfdHlwZRgEIAEoCRIlCgdzb3VyY2VzGAUgAygLMhQucXdlcnEudjEuU291cmNlRmlsZRINCgVmb3JjZRgGIAEoCBIPCgdkcnlfcnVuGAcgASgIIigKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIMCgR0ZXh0GAIgASgJIkAKCVNjaGVtYUdldBINCgVxdWV1ZRgBIAEoCRIPCgd2ZXJzaW9uGAIgASgNEhMKC2ZpbmdlcnByaW50GAMgASgMIt0BCg5TY2hlbWFSZXNwb25zZRIoCgd2ZXJzaW9uGAEgASgLMhcucXdlcnEudjEuU2NoZW1hVmVyc2lvbhIWCg5kZXNjcmlwdG9yX3NldBgCIAEoDBIlCgdzb3VyY2VzGAMgAygLMhQucXdlcnEudjEuU291cmNlRmlsZRIPCgdleGlzdGVkGAQgASgIEikKCGZpbmRpbmdzGAUgAygLMhcucXdlcnEudjEuU2NoZW1hRmluZGluZxIVCg1jb21wYXRpYmlsaXR5GAYgASgJEg8KB3JlZnVzZWQYByABKAgi2AEKDVNjaGVtYUZpbmRpbmcSDAoEcnVsZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBmJlZm9yZRgDIAEoCRINCgVhZnRlchgEIAEoCRIRCglvbGRfcGxhY2UYBSABKAkSEQoJbmV3X3BsYWNlGAYgASgJEhoKEmJyZWFrc19uZXdfcmVhZGVycxgHIAEoCBIaChJicmVha3Nfb2xkX3JlYWRlcnMYCCABKAgSDAoEd2hhdBgJIAEoCRIPCgdpbnN0ZWFkGAogASgJEg8KB3ZlcnNpb24YCyABKA0iPQoMU2NoZW1hU2VsZWN0Eg0KBXF1ZXVlGAEgASgJEg8KB3ZlcnNpb24YAiABKA0SDQoFZm9yY2UYAyABKAgiOAoNU2NoZW1hQ2xpZW50cxInCgdjbGllbnRzGAEgAygLMhYucXdlcnEudjEuU2NoZW1hQ2xpZW50IocBCgxTY2hlbWFDbGllbnQSDgoGY2xpZW50GAEgASgJEgwKBHJvbGUYAiABKAkSDQoFZ3JvdXAYAyABKAkSDwoHdmVyc2lvbhgEIAEoDRIQCghjb250cmFjdBgFIAEoDBIRCgljb25uZWN0ZWQYBiABKAgSFAoMbGFzdF9zZWVuX21zGAcgASgEIsABCg1TY2hlbWFWZXJzaW9uEg0KBXF1ZXVlGAEgASgJEg8KB3ZlcnNpb24YAiABKA0SFAoMbWVzc2FnZV90eXBlGAMgASgJEhIKCnJlcGx5X3R5cGUYBCABKAkSEwoLZmluZ2VycHJpbnQYBSABKAwSGAoQcmVnaXN0ZXJlZF9hdF9tcxgGIAEoBBIVCg1yZWdpc3RlcmVkX2J5GAcgASgJEg4KBmFjdGl2ZRgIIAEoCBIPCgdyZXRpcmVkGAkgASgIIjEKClNjaGVtYUxpc3QSFAoMYWxsX3ZlcnNpb25zGAEgASgIEg0KBXF1ZXVlGAIgASgJIj8KElNjaGVtYUxpc3RSZXNwb25zZRIpCgh2ZXJzaW9ucxgBIAMoCzIXLnF3ZXJxLnYxLlNjaGVtYVZlcnNpb24iOQoNU2NoZW1hQ2hhbmdlZBIoCgd2ZXJzaW9uGAEgASgLMhcucXdlcnEudjEuU2NoZW1hVmVyc2lvbiLKBwoMUXVldWVPcHRpb25zEhEKBG1vZGUYASABKAlIAIgBARIiChV2aXNpYmlsaXR5X3RpbWVvdXRfbXMYAiABKARIAYgBARIbCg5tYXhfZGVsaXZlcmllcxgDIAEoDUgCiAEBEhcKCm9uX2ZhaWx1cmUYBCABKAlIA4gBARIjChZyZXRyeV9iYWNrb2ZmX2ZpcnN0X21zGAUgASgESASIAQESIQoUcmV0cnlfYmFja29mZl9tYXhfbXMYBiABKARIBYgBARIYCgtzY2hlbWFfbW9kZRgHIAEoCUgGiAEBEhcKCm9uX2ludmFsaWQYCCABKAlIB4gBARIaCg1jb21wYXRpYmlsaXR5GAkgASgJSAiIAQESGQoMbWF4X21lc3NhZ2VzGAogASgESAmIAQESFgoJbWF4X2J5dGVzGAsgASgESAqIAQESFwoKbWF4X2FnZV9tcxgMIAEoBEgLiAEBEhQKB29uX2Z1bGwYDSABKAlIDIgBARIcCg9kZWR1cF93aW5kb3dfbXMYDiABKARIDYgBARIbCg5kZWR1cF9tYXhfa2V5cxgPIAEoBEgOiAEBEhsKDm1lc3NhZ2VfdHRsX21zGBAgASgESA+IAQESFgoJb25fZXhwaXJ5GBEgASgJSBCIAQESFQoIZGVsYXlfbXMYEiABKARIEYgBARIeChFtYXhfbWVzc2FnZV9ieXRlcxgTIAEoBEgSiAEBEhwKD2dyb3VwX2V4cGlyeV9tcxgUIAEoBEgTiAEBEhoKDW1heF91bnNldHRsZWQYFSABKARIFIgBAUIHCgVfbW9kZUIYChZfdmlzaWJpbGl0eV90aW1lb3V0X21zQhEKD19tYXhfZGVsaXZlcmllc0INCgtfb25fZmFpbHVyZUIZChdfcmV0cnlfYmFja29mZl9maXJzdF9tc0IXChVfcmV0cnlfYmFja29mZl9tYXhfbXNCDgoMX3NjaGVtYV9tb2RlQg0KC19vbl9pbnZhbGlkQhAKDl9jb21wYXRpYmlsaXR5Qg8KDV9tYXhfbWVzc2FnZXNCDAoKX21heF9ieXRlc0INCgtfbWF4X2FnZV9tc0IKCghfb25fZnVsbEISChBfZGVkdXBfd2luZG93X21zQhEKD19kZWR1cF9tYXhfa2V5c0IRCg9fbWVzc2FnZV90dGxfbXNCDAoKX29uX2V4cGlyeUILCglfZGVsYXlfbXNCFAoSX21heF9tZXNzYWdlX2J5dGVzQhIKEF9ncm91cF9leHBpcnlfbXNCEAoOX21heF91bnNldHRsZWQiRAoLUXVldWVDcmVhdGUSDAoEbmFtZRgBIAEoCRInCgdvcHRpb25zGAIgASgLMhYucXdlcnEudjEuUXVldWVPcHRpb25zIkQKC1F1ZXVlVXBkYXRlEgwKBG5hbWUYASABKAkSJwoHb3B0aW9ucxgCIAEoCzIWLnF3ZXJxLnYxLlF1ZXVlT3B0aW9ucyIZCglRdWV1ZU5hbWUSDAoEbmFtZRgBIAEoCSILCglRdWV1ZUxpc3QiOAoRUXVldWVMaXN0UmVzcG9uc2USIwoGcXVldWVzGAEgAygLMhMucXdlcnEudjEuUXVldWVJbmZvIrQCCglRdWV1ZUluZm8SDAoEbmFtZRgBIAEoCRInCgdvcHRpb25zGAIgASgLMhYucXdlcnEudjEuUXVldWVPcHRpb25zEg0KBWRlcHRoGAMgASgEEg0KBWJ5dGVzGAQgASgEEg0KBXJlYWR5GAUgASgEEg8KB2RlbGF5ZWQYBiABKAQSEwoLYmFja2luZ19vZmYYByABKAQSEQoJaW5fZmxpZ2h0GAggASgEEhAKCG5leHRfc2VxGAkgASgEEhEKCWZpcnN0X3NlcRgKIAEoBBIjCgZncm91cHMYCyADKAsyEy5xd2VycS52MS5Hcm91cEluZm8SKQoIY29udHJhY3QYDCABKAsyFy5xd2VycS52MS5TY2hlbWFWZXJzaW9uEhUKDWNyZWF0ZWRfYXRfbXMYDSABKAQiigEKCUdyb3VwSW5mbxIMCgRuYW1lGAEgASgJEhEKCWFja19mbG9vchgCIAEoBBILCgNsYWcYAyABKAQSEQoJaW5fZmxpZ2h0GAQgASgEEhMKC2JhY2tpbmdfb2ZmGAUgASgEEhEKCWNvbnN1bWVycxgGIAEoDRIUCgxibG9ja2VkX2tleXMYByABKAQiPgoGUHVyZ2VkEhAKCG1lc3NhZ2VzGAEgASgEEhUKCG5leHRfc2VxGAIgASgESACIAQFCCwoJX25leHRfc2VxIlEKDEdyb3VwUmVxdWVzdBINCgVxdWV1ZRgBIAEoCRINCgVncm91cBgCIAEoCRIjCghzdGFydF9hdBgDIAEoCzIRLnF3ZXJxLnYxLlN0YXJ0QXQiPAoMQ29tbWl0T2Zmc2V0Eg0KBXF1ZXVlGAEgASgJEg0KBWdyb3VwGAIgASgJEg4KBm9mZnNldBgDIAEoBCI0CgRQZWVrEg0KBXF1ZXVlGAEgASgJEhAKCGZyb21fc2VxGAIgASgEEgsKA21heBgDIAEoDSKuAQoLRGVhZExldHRlcnMSDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCgoCaWQYAyABKAwSDgoGcmVhc29uGAQgASgJEhUKCHNpbmNlX21zGAUgASgESACIAQESFQoIdW50aWxfbXMYBiABKARIAYgBARILCgNtYXgYByABKA0SEAoIZnJvbV9zZXEYCCABKARCCwoJX3NpbmNlX21zQgsKCV91bnRpbF9tcyJRCgdSZWRyaXZlEiYKB2xldHRlcnMYASABKAsyFS5xd2VycS52MS5EZWFkTGV0dGVycxIKCgJ0bxgCIAEoCRISCgphbGxfZ3JvdXBzGAMgASgIInMKCFJlZHJpdmVuEhAKCHJlZHJpdmVuGAEgASgEEg8KB3JlZnVzZWQYAiABKAQSIAoHcmVmdXNhbBgDIAEoCzIPLnF3ZXJxLnYxLkVycm9yEhUKCG5leHRfc2VxGAQgASgESACIAQFCCwoJX25leHRfc2VxImMKB0V4cGxhaW4SDQoFcXVldWUYASABKAkSDQoFZ3JvdXAYAiABKAkSCgoCaWQYAyABKAwSEAoDc2VxGAQgASgESACIAQESFAoMb3JkZXJpbmdfa2V5GAUgASgJQgYKBF9zZXEiOAoJRXhwbGFpbmVkEisKDGV4cGxhbmF0aW9ucxgBIAMoCzIVLnF3ZXJxLnYxLkV4cGxhbmF0aW9uIp4BCgtFeHBsYW5hdGlvbhINCgVncm91cBgBIAEoCRINCgVjYXVzZRgCIAEoCRIMCgR0ZXh0GAMgASgJEjMKB2RldGFpbHMYBCADKAsyIi5xd2VycS52MS5FeHBsYW5hdGlvbi5EZXRhaWxzRW50cnkaLgoMRGV0YWlsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEqgwEKCkR1cmFiaWxpdHkSGgoWRFVSQUJJTElUWV9VTlNQRUNJRklFRBAAEhQKEERVUkFCSUxJVFlfRlNZTkMQARIXChNEVVJBQklMSVRZX0lOVEVSVkFMEAISEwoPRFVSQUJJTElUWV9OT05FEAMSFQoRRFVSQUJJTElUWV9RVU9SVU0QBCo3CgRSb2xlEhAKDFJPTEVfQ09OU1VNRRAAEg4KClJPTEVfU0VSVkUQARINCglST0xFX1RBSUwQAmIGcHJvdG8z");
 
 /**
  * HELLO, client to broker, the first frame of a connection.
@@ -1168,6 +1168,27 @@ export type SchemaResponse = Message<"qwerq.v1.SchemaResponse"> & {
    * @generated from field: bool existed = 4;
    */
   existed: boolean;
+
+  /**
+   * What the compatibility check found: breaks that a registration was not refused for, and warnings.
+   *
+   * @generated from field: repeated qwerq.v1.SchemaFinding findings = 5;
+   */
+  findings: SchemaFinding[];
+
+  /**
+   * The rule that the check applied, such as `wire-json,full,last`.
+   *
+   * @generated from field: string compatibility = 6;
+   */
+  compatibility: string;
+
+  /**
+   * SCHEMA_REGISTER with `dry_run`: a registration would be refused.
+   *
+   * @generated from field: bool refused = 7;
+   */
+  refused: boolean;
 };
 
 /**
@@ -1176,6 +1197,194 @@ export type SchemaResponse = Message<"qwerq.v1.SchemaResponse"> & {
  */
 export const SchemaResponseSchema: GenMessage<SchemaResponse> = /*@__PURE__*/
   messageDesc(file_qwerq_v1_wire, 30);
+
+/**
+ * A difference between two versions that breaks somebody, or may surprise somebody.
+ *
+ * @generated from message qwerq.v1.SchemaFinding
+ */
+export type SchemaFinding = Message<"qwerq.v1.SchemaFinding"> & {
+  /**
+   * Stable id, a heading of docs/compatibility.md.
+   *
+   * @generated from field: string rule = 1;
+   */
+  rule: string;
+
+  /**
+   * The declaring message plus the field, the enum plus the value, or the type itself.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * The declarations; empty where there is none.
+   *
+   * @generated from field: string before = 3;
+   */
+  before: string;
+
+  /**
+   * @generated from field: string after = 4;
+   */
+  after: string;
+
+  /**
+   * `file:line:column` in the authors' files; without line and column when the descriptors have no locations.
+   *
+   * @generated from field: string old_place = 5;
+   */
+  oldPlace: string;
+
+  /**
+   * @generated from field: string new_place = 6;
+   */
+  newPlace: string;
+
+  /**
+   * Who breaks under the rule that was applied. Neither: a warning.
+   *
+   * @generated from field: bool breaks_new_readers = 7;
+   */
+  breaksNewReaders: boolean;
+
+  /**
+   * @generated from field: bool breaks_old_readers = 8;
+   */
+  breaksOldReaders: boolean;
+
+  /**
+   * What the rule is about and how to do it instead, in words.
+   *
+   * @generated from field: string what = 9;
+   */
+  what: string;
+
+  /**
+   * @generated from field: string instead = 10;
+   */
+  instead: string;
+
+  /**
+   * The version that was compared with.
+   *
+   * @generated from field: uint32 version = 11;
+   */
+  version: number;
+};
+
+/**
+ * Describes the message qwerq.v1.SchemaFinding.
+ * Use `create(SchemaFindingSchema)` to create a new message.
+ */
+export const SchemaFindingSchema: GenMessage<SchemaFinding> = /*@__PURE__*/
+  messageDesc(file_qwerq_v1_wire, 31);
+
+/**
+ * SCHEMA_ACTIVATE and SCHEMA_RETIRE: one version of a queue's contract.
+ *
+ * @generated from message qwerq.v1.SchemaSelect
+ */
+export type SchemaSelect = Message<"qwerq.v1.SchemaSelect"> & {
+  /**
+   * @generated from field: string queue = 1;
+   */
+  queue: string;
+
+  /**
+   * @generated from field: uint32 version = 2;
+   */
+  version: number;
+
+  /**
+   * SCHEMA_ACTIVATE: although the compatibility rule says no.
+   *
+   * @generated from field: bool force = 3;
+   */
+  force: boolean;
+};
+
+/**
+ * Describes the message qwerq.v1.SchemaSelect.
+ * Use `create(SchemaSelectSchema)` to create a new message.
+ */
+export const SchemaSelectSchema: GenMessage<SchemaSelect> = /*@__PURE__*/
+  messageDesc(file_qwerq_v1_wire, 32);
+
+/**
+ * SCHEMA_CLIENTS' reply: who publishes to a queue and consumes from it.
+ *
+ * @generated from message qwerq.v1.SchemaClients
+ */
+export type SchemaClients = Message<"qwerq.v1.SchemaClients"> & {
+  /**
+   * @generated from field: repeated qwerq.v1.SchemaClient clients = 1;
+   */
+  clients: SchemaClient[];
+};
+
+/**
+ * Describes the message qwerq.v1.SchemaClients.
+ * Use `create(SchemaClientsSchema)` to create a new message.
+ */
+export const SchemaClientsSchema: GenMessage<SchemaClients> = /*@__PURE__*/
+  messageDesc(file_qwerq_v1_wire, 33);
+
+/**
+ * @generated from message qwerq.v1.SchemaClient
+ */
+export type SchemaClient = Message<"qwerq.v1.SchemaClient"> & {
+  /**
+   * What the client called itself in HELLO.
+   *
+   * @generated from field: string client = 1;
+   */
+  client: string;
+
+  /**
+   * `publish` or `consume`.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * @generated from field: string group = 3;
+   */
+  group: string;
+
+  /**
+   * The version that it was generated from; 0: it declares none, or an unknown one.
+   *
+   * @generated from field: uint32 version = 4;
+   */
+  version: number;
+
+  /**
+   * The fingerprint that it declares.
+   *
+   * @generated from field: bytes contract = 5;
+   */
+  contract: Uint8Array;
+
+  /**
+   * @generated from field: bool connected = 6;
+   */
+  connected: boolean;
+
+  /**
+   * @generated from field: uint64 last_seen_ms = 7;
+   */
+  lastSeenMs: bigint;
+};
+
+/**
+ * Describes the message qwerq.v1.SchemaClient.
+ * Use `create(SchemaClientSchema)` to create a new message.
+ */
+export const SchemaClientSchema: GenMessage<SchemaClient> = /*@__PURE__*/
+  messageDesc(file_qwerq_v1_wire, 34);
 
 /**
  * @generated from message qwerq.v1.SchemaVersion
@@ -1232,7 +1441,7 @@ export type SchemaVersion = Message<"qwerq.v1.SchemaVersion"> & {
  * Use `create(SchemaVersionSchema)` to create a new message.
  */
 export const SchemaVersionSchema: GenMessage<SchemaVersion> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 31);
+  messageDesc(file_qwerq_v1_wire, 35);
 
 /**
  * @generated from message qwerq.v1.SchemaList
@@ -1256,7 +1465,7 @@ export type SchemaList = Message<"qwerq.v1.SchemaList"> & {
  * Use `create(SchemaListSchema)` to create a new message.
  */
 export const SchemaListSchema: GenMessage<SchemaList> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 32);
+  messageDesc(file_qwerq_v1_wire, 36);
 
 /**
  * @generated from message qwerq.v1.SchemaListResponse
@@ -1273,7 +1482,7 @@ export type SchemaListResponse = Message<"qwerq.v1.SchemaListResponse"> & {
  * Use `create(SchemaListResponseSchema)` to create a new message.
  */
 export const SchemaListResponseSchema: GenMessage<SchemaListResponse> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 33);
+  messageDesc(file_qwerq_v1_wire, 37);
 
 /**
  * SCHEMA_CHANGED, broker to clients that asked for the feature `schema-events`.
@@ -1292,7 +1501,7 @@ export type SchemaChanged = Message<"qwerq.v1.SchemaChanged"> & {
  * Use `create(SchemaChangedSchema)` to create a new message.
  */
 export const SchemaChangedSchema: GenMessage<SchemaChanged> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 34);
+  messageDesc(file_qwerq_v1_wire, 38);
 
 /**
  * A queue's options. An absent field means: the broker's default (create) or unchanged (update).
@@ -1411,7 +1620,7 @@ export type QueueOptions = Message<"qwerq.v1.QueueOptions"> & {
  * Use `create(QueueOptionsSchema)` to create a new message.
  */
 export const QueueOptionsSchema: GenMessage<QueueOptions> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 35);
+  messageDesc(file_qwerq_v1_wire, 39);
 
 /**
  * QUEUE_CREATE. An existing queue with the same options is not an error.
@@ -1435,7 +1644,7 @@ export type QueueCreate = Message<"qwerq.v1.QueueCreate"> & {
  * Use `create(QueueCreateSchema)` to create a new message.
  */
 export const QueueCreateSchema: GenMessage<QueueCreate> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 36);
+  messageDesc(file_qwerq_v1_wire, 40);
 
 /**
  * @generated from message qwerq.v1.QueueUpdate
@@ -1457,7 +1666,7 @@ export type QueueUpdate = Message<"qwerq.v1.QueueUpdate"> & {
  * Use `create(QueueUpdateSchema)` to create a new message.
  */
 export const QueueUpdateSchema: GenMessage<QueueUpdate> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 37);
+  messageDesc(file_qwerq_v1_wire, 41);
 
 /**
  * QUEUE_INFO, QUEUE_PURGE and QUEUE_DELETE name a queue.
@@ -1476,7 +1685,7 @@ export type QueueName = Message<"qwerq.v1.QueueName"> & {
  * Use `create(QueueNameSchema)` to create a new message.
  */
 export const QueueNameSchema: GenMessage<QueueName> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 38);
+  messageDesc(file_qwerq_v1_wire, 42);
 
 /**
  * @generated from message qwerq.v1.QueueList
@@ -1489,7 +1698,7 @@ export type QueueList = Message<"qwerq.v1.QueueList"> & {
  * Use `create(QueueListSchema)` to create a new message.
  */
 export const QueueListSchema: GenMessage<QueueList> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 39);
+  messageDesc(file_qwerq_v1_wire, 43);
 
 /**
  * @generated from message qwerq.v1.QueueListResponse
@@ -1506,7 +1715,7 @@ export type QueueListResponse = Message<"qwerq.v1.QueueListResponse"> & {
  * Use `create(QueueListResponseSchema)` to create a new message.
  */
 export const QueueListResponseSchema: GenMessage<QueueListResponse> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 40);
+  messageDesc(file_qwerq_v1_wire, 44);
 
 /**
  * @generated from message qwerq.v1.QueueInfo
@@ -1587,7 +1796,7 @@ export type QueueInfo = Message<"qwerq.v1.QueueInfo"> & {
  * Use `create(QueueInfoSchema)` to create a new message.
  */
 export const QueueInfoSchema: GenMessage<QueueInfo> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 41);
+  messageDesc(file_qwerq_v1_wire, 45);
 
 /**
  * @generated from message qwerq.v1.GroupInfo
@@ -1636,7 +1845,7 @@ export type GroupInfo = Message<"qwerq.v1.GroupInfo"> & {
  * Use `create(GroupInfoSchema)` to create a new message.
  */
 export const GroupInfoSchema: GenMessage<GroupInfo> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 42);
+  messageDesc(file_qwerq_v1_wire, 46);
 
 /**
  * QUEUE_PURGE's and DEAD_LETTERS_PURGE's reply.
@@ -1662,7 +1871,7 @@ export type Purged = Message<"qwerq.v1.Purged"> & {
  * Use `create(PurgedSchema)` to create a new message.
  */
 export const PurgedSchema: GenMessage<Purged> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 43);
+  messageDesc(file_qwerq_v1_wire, 47);
 
 /**
  * GROUP_CREATE, GROUP_DELETE and SEEK.
@@ -1691,7 +1900,7 @@ export type GroupRequest = Message<"qwerq.v1.GroupRequest"> & {
  * Use `create(GroupRequestSchema)` to create a new message.
  */
 export const GroupRequestSchema: GenMessage<GroupRequest> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 44);
+  messageDesc(file_qwerq_v1_wire, 48);
 
 /**
  * COMMIT_OFFSET: the group settles everything up to and including `offset`.
@@ -1720,7 +1929,7 @@ export type CommitOffset = Message<"qwerq.v1.CommitOffset"> & {
  * Use `create(CommitOffsetSchema)` to create a new message.
  */
 export const CommitOffsetSchema: GenMessage<CommitOffset> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 45);
+  messageDesc(file_qwerq_v1_wire, 49);
 
 /**
  * PEEK: looks at stored messages without leasing them.
@@ -1749,7 +1958,7 @@ export type Peek = Message<"qwerq.v1.Peek"> & {
  * Use `create(PeekSchema)` to create a new message.
  */
 export const PeekSchema: GenMessage<Peek> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 46);
+  messageDesc(file_qwerq_v1_wire, 50);
 
 /**
  * DEAD_LETTERS and DEAD_LETTERS_PURGE: some of a queue's dead letters. What is not set does not narrow the choice.
@@ -1813,7 +2022,7 @@ export type DeadLetters = Message<"qwerq.v1.DeadLetters"> & {
  * Use `create(DeadLettersSchema)` to create a new message.
  */
 export const DeadLettersSchema: GenMessage<DeadLetters> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 47);
+  messageDesc(file_qwerq_v1_wire, 51);
 
 /**
  * REDRIVE: dead letters go back to where they came from, or elsewhere.
@@ -1846,7 +2055,7 @@ export type Redrive = Message<"qwerq.v1.Redrive"> & {
  * Use `create(RedriveSchema)` to create a new message.
  */
 export const RedriveSchema: GenMessage<Redrive> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 48);
+  messageDesc(file_qwerq_v1_wire, 52);
 
 /**
  * REDRIVE's reply.
@@ -1884,7 +2093,7 @@ export type Redriven = Message<"qwerq.v1.Redriven"> & {
  * Use `create(RedrivenSchema)` to create a new message.
  */
 export const RedrivenSchema: GenMessage<Redriven> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 49);
+  messageDesc(file_qwerq_v1_wire, 53);
 
 /**
  * EXPLAIN: why a message, a key or a group does not move. Without any of them: what the queue's groups wait for.
@@ -1925,7 +2134,7 @@ export type Explain = Message<"qwerq.v1.Explain"> & {
  * Use `create(ExplainSchema)` to create a new message.
  */
 export const ExplainSchema: GenMessage<Explain> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 50);
+  messageDesc(file_qwerq_v1_wire, 54);
 
 /**
  * EXPLAINED: one explanation for each group, or one for the queue.
@@ -1944,7 +2153,7 @@ export type Explained = Message<"qwerq.v1.Explained"> & {
  * Use `create(ExplainedSchema)` to create a new message.
  */
 export const ExplainedSchema: GenMessage<Explained> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 51);
+  messageDesc(file_qwerq_v1_wire, 55);
 
 /**
  * @generated from message qwerq.v1.Explanation
@@ -1982,7 +2191,7 @@ export type Explanation = Message<"qwerq.v1.Explanation"> & {
  * Use `create(ExplanationSchema)` to create a new message.
  */
 export const ExplanationSchema: GenMessage<Explanation> = /*@__PURE__*/
-  messageDesc(file_qwerq_v1_wire, 52);
+  messageDesc(file_qwerq_v1_wire, 56);
 
 /**
  * @generated from enum qwerq.v1.Durability
