@@ -7,7 +7,7 @@ mod editions;
 pub(crate) mod locations;
 mod merge;
 mod rpc;
-pub(crate) mod whole;
+pub(crate) mod linked;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! TypeScript: messages in the form of protoc-gen-es, one typed member for each queue, and the runtime that both need.
 //!
-//! A generated file carries its whole descriptor, so whole files are emitted (`ir::whole`), with all that they import. Names are settled
+//! A generated file carries its whole descriptor, so whole files are emitted (`ir::linked`), with all that they import. Names are settled
 //! in [`names`] and [`imports`]; [`messages`] and [`clients`] fill the views. The runtime is plain source that is copied.
 
 mod clients;
@@ -20,21 +20,21 @@ use qwerq_sdk_templates::typescript::{self, IndexFile};
 use crate::{
     contract::{ImportSuffix, Request},
     diagnostic::Diagnostics,
-    ir::{Schema, whole::Whole},
+    ir::{Schema, linked::Linked},
     output::OutputFile,
 };
 
 /// Emits the whole tree. Errors and warnings go to `diagnostics`.
 pub(crate) fn lower(schema: &Schema, request: &Request, suffix: ImportSuffix, diagnostics: &mut Diagnostics) -> Vec<OutputFile> {
-    let Some(whole) = Whole::resolve(request, diagnostics) else { return Vec::new() };
-    let Some(model) = model::Model::new(&whole, diagnostics) else { return Vec::new() };
+    let Some(linked) = Linked::resolve(request, diagnostics) else { return Vec::new() };
+    let Some(model) = model::Model::new(&linked, diagnostics) else { return Vec::new() };
     let mut files = Vec::new();
-    for (at, file) in whole.files.iter().enumerate().filter(|(at, _)| !model.files[*at].well_known) {
+    for (at, file) in linked.files.iter().enumerate().filter(|(at, _)| !model.files[*at].well_known) {
         let Some(view) = messages::view(&model, at, suffix, diagnostics, &file.raw) else { continue };
         files.push(OutputFile { path: PathBuf::from(format!("{}_pb.ts", file.path)), text: view.text() });
     }
     if !schema.contracts.is_empty() {
-        let view = clients::view(schema, &whole, &model, suffix, diagnostics);
+        let view = clients::view(schema, &linked, &model, suffix, diagnostics);
         files.push(OutputFile { path: PathBuf::from("queues.ts"), text: view.text() });
         let runtime = |name: &str| imports::with_suffix(name, suffix);
         let index =

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     contract::{ImportSuffix, UNKNOWN_FINGERPRINT},
     diagnostic::Diagnostics,
-    ir::{Contract, Schema, whole::Whole},
+    ir::{Contract, Schema, linked::Linked},
     naming,
 };
 
@@ -34,7 +34,7 @@ pub(super) fn summary(contracts: &[Contract]) -> String {
 }
 
 /// The view of the clients' file.
-pub(super) fn view(schema: &Schema, whole: &Whole, model: &Model, suffix: ImportSuffix, diagnostics: &mut Diagnostics) -> QueuesFile {
+pub(super) fn view(schema: &Schema, linked: &Linked, model: &Model, suffix: ImportSuffix, diagnostics: &mut Diagnostics) -> QueuesFile {
     let contracts = &schema.contracts;
     let queues: Vec<&str> = contracts.iter().map(|contract| contract.queue.as_str()).collect();
     let words = naming::member_words(&queues, &RESERVED_MEMBERS, diagnostics);
@@ -46,7 +46,7 @@ pub(super) fn view(schema: &Schema, whole: &Whole, model: &Model, suffix: Import
     runtime_names(contracts, &mut imports);
     let members = |imports: &mut Imports| -> Vec<QueueView> {
         let one =
-            |(contract, words): (&Contract, &String)| queue(contract, &identifier(&words.to_lower_camel_case()), whole, model, imports);
+            |(contract, words): (&Contract, &String)| queue(contract, &identifier(&words.to_lower_camel_case()), linked, model, imports);
         contracts.iter().zip(&words).map(one).collect()
     };
     // Names first, texts second: see `imports`.
@@ -107,8 +107,8 @@ fn runtime_names(contracts: &[Contract], imports: &mut Imports) {
     }
 }
 
-fn queue(contract: &Contract, name: &str, whole: &Whole, model: &Model, imports: &mut Imports) -> QueueView {
-    let files = whole.contracts[&contract.queue];
+fn queue(contract: &Contract, name: &str, linked: &Linked, model: &Model, imports: &mut Imports) -> QueueView {
+    let files = linked.contracts[&contract.queue];
     let schema = imports.value(&model.schema(files.message, &contract.message_type));
     let reply = files.reply.zip(contract.reply_type.as_ref()).map(|(file, name)| imports.value(&model.schema(file, name)));
     let doc = match &contract.reply_type {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Diagnostics},
-    ir::{qualified, whole::Whole},
+    ir::{qualified, linked::Linked},
 };
 
 /// The files that the package `@bufbuild/protobuf` has compiled already.
@@ -34,7 +34,7 @@ const WELL_KNOWN: [&str; 15] = [
 
 const WELL_KNOWN_MODULE: &str = "@bufbuild/protobuf/wkt";
 
-/// Every file, in the order of [`Whole::files`].
+/// Every file, in the order of [`Linked::files`].
 pub(super) struct Model {
     pub(super) files: Vec<ModelFile>,
     /// The files that define a type; several where texts of different packages share a name.
@@ -59,9 +59,9 @@ impl Model {
     ///
     /// # Errors
     /// `None` when an error went to `diagnostics`.
-    pub(super) fn new(whole: &Whole, diagnostics: &mut Diagnostics) -> Option<Model> {
+    pub(super) fn new(linked: &Linked, diagnostics: &mut Diagnostics) -> Option<Model> {
         let mut model = Model { files: Vec::new(), types: HashMap::new(), entries: HashMap::new() };
-        for (at, file) in whole.files.iter().enumerate() {
+        for (at, file) in linked.files.iter().enumerate() {
             let mut descriptor = match <File as prost::Message>::decode(file.raw.clone()) {
                 Ok(descriptor) => descriptor,
                 Err(error) => {

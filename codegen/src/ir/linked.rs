@@ -1,4 +1,4 @@
-//! Whole files, as they were compiled, for languages that carry descriptors at run time: what a type refers to must be there, with its
+//! Linked files, as they were compiled, for languages that carry descriptors at run time: what a type refers to must be there, with its
 //! options, so nothing is cut out.
 //!
 //! Two contracts may hold different texts of a file. The one that holds all of the other stands for both; where neither does, that is an
@@ -18,14 +18,14 @@ use crate::{
 
 /// All files that a run needs, well-known ones included.
 #[derive(Debug, Default)]
-pub(crate) struct Whole {
+pub(crate) struct Linked {
     /// Sorted by path.
-    pub(crate) files: Vec<WholeFile>,
+    pub(crate) files: Vec<LinkedFile>,
     /// For each contract, by queue: the files that define its message and its reply.
     pub(crate) contracts: BTreeMap<String, ContractFiles>,
 }
 
-/// Indices into [`Whole::files`].
+/// Indices into [`Linked::files`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContractFiles {
     pub(crate) message: usize,
@@ -34,14 +34,14 @@ pub(crate) struct ContractFiles {
 
 /// One .proto file.
 #[derive(Debug)]
-pub(crate) struct WholeFile {
+pub(crate) struct LinkedFile {
     /// The name that imports use.
     pub(crate) name: String,
     /// Where its output goes: the name without `.proto`, changed where another package has a file of that name.
     pub(crate) path: String,
     /// The FileDescriptorProto as it was compiled.
     pub(crate) raw: Bytes,
-    /// What it imports, in the order of the text, as indices into [`Whole::files`].
+    /// What it imports, in the order of the text, as indices into [`Linked::files`].
     pub(crate) imports: Vec<usize>,
 }
 
@@ -55,12 +55,12 @@ struct Chosen {
     file: usize,
 }
 
-impl Whole {
+impl Linked {
     /// Finds every file that the request's contracts and types need.
     ///
     /// # Errors
     /// `None` when an error went to `diagnostics`.
-    pub(crate) fn resolve(request: &Request, diagnostics: &mut Diagnostics) -> Option<Whole> {
+    pub(crate) fn resolve(request: &Request, diagnostics: &mut Diagnostics) -> Option<Linked> {
         let (sources, roots) = merge::sources(request, diagnostics);
         let mut chosen: BTreeMap<Key, Chosen> = BTreeMap::new();
         for (source_at, (source, roots)) in sources.iter().zip(&roots).enumerate() {
@@ -79,7 +79,7 @@ impl Whole {
             let source = &sources[chosen.source];
             let (proto, raw) = &source.files[chosen.file];
             let imports = proto.dependency.iter().filter_map(|name| file_of_name(source, name)).map(|file| at(source, file));
-            WholeFile { name: proto.name().to_owned(), path, raw: raw.clone(), imports: imports.collect() }
+            LinkedFile { name: proto.name().to_owned(), path, raw: raw.clone(), imports: imports.collect() }
         });
         let files = files.collect();
         let contracts = request.contracts.iter().map(|contract| {
@@ -88,7 +88,7 @@ impl Whole {
             let of = |name: &String| at(source, source.file_of_message(name).expect("looked up when the schema was resolved"));
             (contract.queue.clone(), ContractFiles { message: of(&contract.message_type), reply: contract.reply_type.as_ref().map(of) })
         });
-        Some(Whole { files, contracts: contracts.collect() })
+        Some(Linked { files, contracts: contracts.collect() })
     }
 }
 
