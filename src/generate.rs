@@ -2,10 +2,10 @@
 //!
 //! The pipeline is `qwerq-codegen`; this file brings it the contracts, of a broker or of a folder, and reports what it did.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use qwerq_codegen::contract::{ContractSource, ImportSuffix, Language, Request};
+use qwerq_codegen::contract::{ContractSource, GoOptions, ImportSuffix, Language, Request};
 use qwerq_codegen::diagnostic::Diagnostics;
 use qwerq_codegen::folder;
 use qwerq_codegen::output::Output as Generated;
@@ -28,9 +28,12 @@ pub(crate) struct GenArgs {
     /// Folder in which imports of --from are looked for; may be given several times
     #[arg(short = 'I', long = "include", value_name = "DIR", requires = "from")]
     includes: Vec<PathBuf>,
-    /// How TypeScript imports its files: js for Node and bundlers, ts for Deno, Bun and type stripping, none for bundlers that want none
+    /// TypeScript: how files are imported: js for Node and bundlers, ts for Deno, Bun and type stripping, none for bundlers that want none
     #[arg(long, value_enum, default_value_t, value_name = "SUFFIX")]
     import_suffix: Suffix,
+    /// Go: import path of --out; without it, what the go.mod in or above that folder says
+    #[arg(long, value_name = "PATH")]
+    go_module: Option<String>,
     /// Write nothing; fail when the output is stale
     #[arg(long)]
     check: bool,
@@ -40,6 +43,7 @@ pub(crate) struct GenArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Target {
+    Go,
     Rust,
     #[value(name = "typescript", alias = "ts")]
     TypeScript,
@@ -75,6 +79,7 @@ pub(crate) fn run(args: GenArgs) -> Result<(), Failure> {
 
 fn request(args: &GenArgs) -> Result<Request, Failure> {
     let language = match args.lang {
+        Target::Go => Language::Go(GoOptions { module: go_module(args)? }),
         Target::Rust => Language::Rust,
         Target::TypeScript => Language::TypeScript(args.import_suffix.into()),
     };
@@ -85,6 +90,22 @@ fn request(args: &GenArgs) -> Result<Request, Failure> {
     let folder = folder::read(from, &args.includes).map_err(|found| failure(&found))?;
     warn(&folder.warnings);
     Ok(Request { language, contracts: folder.contracts, types: Some(folder.types) })
+}
+
+/// The import path of the output folder: the module's, and the way from its go.mod to the folder.
+fn go_module(args: &GenArgs) -> Result<String, Failure> {
+    if let Some(module) = &args.go_module {
+        return Ok(module.clone());
+    }
+    let out = std::path::absolute(&args.out).map_err(|error| Failure::failed(format!("{}: {error}", args.out.display())))?;
+    for folder in out.ancestors() {
+        let Ok(text) = std::fs::read_to_string(folder.join("go.mod")) else { continue };
+        let Some(module) = text.lines().find_map(|line| line.trim().strip_prefix("module ")) else { break };
+        let below = out.strip_prefix(folder).unwrap_or(Path::new("")).components().map(|part| part.as_os_str().to_string_lossy());
+        return Ok(std::iter::once(module.trim().trim_matches('"').into()).chain(below).collect::<Vec<_>>().join("/"));
+    }
+    let failure = Failure::failed(format!("no go.mod in or above {} says what its import path is", args.out.display()));
+    Err(failure.next_step("run `go mod init` first, or give the import path by --go-module"))
 }
 
 /// The active contract of every queue.

@@ -26,8 +26,10 @@ pub struct ContractSource {
 pub const UNKNOWN_FINGERPRINT: [u8; 32] = [0; 32];
 
 /// A target language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Language {
+    /// The messages of protoc-gen-go, clients, and the runtime.
+    Go(GoOptions),
     /// prost types and clients over the crate `qwerq`.
     Rust,
     /// Messages in the form of protoc-gen-es and clients over a runtime that is part of the output.
@@ -44,6 +46,13 @@ pub enum ImportSuffix {
     Ts,
     /// `./order_pb`: for bundlers that want none.
     None,
+}
+
+/// What Go wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoOptions {
+    /// The import path of the output folder, such as `example.com/shop/queues`.
+    pub module: String,
 }
 
 /// One run of the compiler.

@@ -4,10 +4,11 @@
 //! lowered. It knows no target language: `lower/` decides names. How files are merged is told in [`merge`].
 
 mod editions;
+pub(crate) mod linked;
 pub(crate) mod locations;
 mod merge;
 mod rpc;
-pub(crate) mod linked;
+pub(crate) mod whole;
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,6 @@ pub(crate) struct SchemaFile {
     /// The types to emit, with their source locations: the file without what nothing reaches and without what another file defines.
     pub(crate) proto: FileDescriptorProto,
     /// The whole file's FileDescriptorProto as it was compiled, custom options included; what languages with runtime reflection embed.
-    #[expect(dead_code, reason = "the TypeScript and Go lowerings embed it")]
     pub(crate) raw: Bytes,
 }
 

@@ -25,9 +25,10 @@ use output::Output;
 pub fn generate(request: &Request) -> Result<Output, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
     let files = match ir::Schema::resolve(request, &mut diagnostics) {
-        Some(schema) => match request.language {
+        Some(schema) => match &request.language {
+            Language::Go(options) => lower::go::lower(request, options, &schema, &mut diagnostics),
             Language::Rust => lower::rust::lower(&schema, &mut diagnostics),
-            Language::TypeScript(suffix) => lower::typescript::lower(&schema, request, suffix, &mut diagnostics),
+            Language::TypeScript(suffix) => lower::typescript::lower(request, *suffix, &schema, &mut diagnostics),
         },
         None => Vec::new(),
     };

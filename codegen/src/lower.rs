@@ -2,5 +2,6 @@
 //!
 //! One module per language; nothing outside knows a language's keywords, and templates decide nothing.
 
+pub(crate) mod go;
 pub(crate) mod rust;
 pub(crate) mod typescript;

@@ -1,5 +1,5 @@
-//! Linked files, as they were compiled, for languages that carry descriptors at run time: what a type refers to must be there, with its
-//! options, so nothing is cut out.
+//! Whole files with all that they import, linked to each other, for a language whose descriptors find their imports at run time: custom
+//! options included, nothing is cut out.
 //!
 //! Two contracts may hold different texts of a file. The one that holds all of the other stands for both; where neither does, that is an
 //! error. Files of one name in different packages are different files, and get different paths. `merge` judges single types, and says

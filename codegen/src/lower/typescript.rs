@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Emits the whole tree. Errors and warnings go to `diagnostics`.
-pub(crate) fn lower(schema: &Schema, request: &Request, suffix: ImportSuffix, diagnostics: &mut Diagnostics) -> Vec<OutputFile> {
+pub(crate) fn lower(request: &Request, suffix: ImportSuffix, schema: &Schema, diagnostics: &mut Diagnostics) -> Vec<OutputFile> {
     let Some(linked) = Linked::resolve(request, diagnostics) else { return Vec::new() };
     let Some(model) = model::Model::new(&linked, diagnostics) else { return Vec::new() };
     let mut files = Vec::new();

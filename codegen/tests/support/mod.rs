@@ -23,8 +23,13 @@ pub(crate) fn cases() -> Vec<PathBuf> {
 
 /// What a folder asks for.
 pub(crate) fn request(folder: &Path) -> Request {
+    request_in(Language::Rust, folder)
+}
+
+/// What a folder asks for in that language.
+pub(crate) fn request_in(language: Language, folder: &Path) -> Request {
     let folder = folder::read(folder, &[]).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
-    Request { language: Language::Rust, contracts: folder.contracts, types: Some(folder.types) }
+    Request { language, contracts: folder.contracts, types: Some(folder.types) }
 }
 
 /// What a folder gives.

@@ -28,6 +28,8 @@ pub(crate) struct GroupRun {
     /// Messages that retention took since the last delivery.
     pub(crate) skipped: u64,
     pub(crate) consumers: u32,
+    /// Since when there is none.
+    pub(crate) idle_since: Option<Millis>,
     /// Whether the group is in the list of runnable ones.
     pub(crate) queued: bool,
     /// Consumers with credit, least loaded first.
@@ -239,9 +241,13 @@ impl GroupRun {
 
     /// Begins anew at `floor`; whoever consumes goes on.
     pub(crate) fn restart(&mut self, floor: Seq) {
-        let fresh =
-            GroupRun { consumers: self.consumers, queued: self.queued, offers: std::mem::take(&mut self.offers), ..GroupRun::new(floor) };
-        *self = fresh;
+        *self = GroupRun {
+            consumers: self.consumers,
+            idle_since: self.idle_since,
+            queued: self.queued,
+            offers: std::mem::take(&mut self.offers),
+            ..GroupRun::new(floor)
+        };
     }
 
     pub(crate) fn blocked_keys(&self) -> u64 {

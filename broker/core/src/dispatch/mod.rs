@@ -794,6 +794,12 @@ impl Dispatch {
         self.leases.len() as u64
     }
 
+    /// How long a group has had no consumer, as far as this run of the broker knows; `None`: it has one.
+    #[must_use]
+    pub fn idle_ms(&self, key: GroupKey, now: Millis) -> Option<u64> {
+        self.groups.get(&key)?.idle_since.map(|since| now.saturating_sub(since))
+    }
+
     /// What a group is doing.
     #[must_use]
     pub fn group_stats(&self, key: GroupKey) -> GroupStats {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Diagnostics},
-    ir::{qualified, linked::Linked},
+    ir::{linked::Linked, qualified},
 };
 
 /// The files that the package `@bufbuild/protobuf` has compiled already.

@@ -56,9 +56,9 @@ test("no_responders_is_told_at_once_and_overloaded_is_not_repeated", async (t) =
 
 test("a_call_ends_at_its_deadline_and_when_it_is_aborted", async (t) => {
   const { client, peer } = await scene(t);
-  const late = client.call("q", new Uint8Array(0), { timeoutMs: 1 });
+  const late = assert.rejects(client.call("q", new Uint8Array(0), { timeoutMs: 1 }), { code: "timeout" });
   const first = await peer.expect(Opcode.Call, CallSchema);
-  await assert.rejects(late, { code: "timeout" });
+  await late;
   assert.equal((await peer.expect(Opcode.Cancel, CancelSchema)).message.requestId, first.id);
   const abort = new AbortController();
   const aborted = client.call("q", new Uint8Array(0), { signal: abort.signal });
