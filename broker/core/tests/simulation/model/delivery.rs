@@ -38,7 +38,7 @@ impl Model {
         if stored.key != 0 && earlier.any(|(earlier, other)| other.key == stored.key && blocks(earlier, other.is_expired(now))) {
             return Some("waits for an earlier one of its key");
         }
-        if !group.blurred && self.class(queue, group, seq) == Some(Class::Fresh) && queue.pauses(group, seq) {
+        if self.class(queue, group, seq) == Some(Class::Fresh) && queue.pauses(group, seq) {
             return Some("is beyond max_unsettled");
         }
         None
@@ -134,7 +134,7 @@ impl Model {
         if suspect {
             self.check_isolation(to.group, delivery.seq, to, now);
         } else if !asked {
-            let kept = usize::from(!thorough || self.keeps_consumer(to.group));
+            let kept = usize::from(!thorough || self.may_keep_one(to.group, now));
             let fewer = self.willing(to.group).filter(|other| self.held(other).0 < mine).count();
             assert!(fewer <= kept, "{:?} holds {mine}, others fewer", to.key);
         }
@@ -177,8 +177,9 @@ impl Model {
             if willing.is_empty() {
                 continue;
             }
-            assert!(self.waiting_suspects(key, now) == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
-            if willing.len() > usize::from(self.keeps_consumer(key)) {
+            let suspects = self.waiting_suspects(key, now);
+            assert!(suspects == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
+            if willing.len() > usize::from(self.may_keep_one(key, now)) {
                 assert_eq!(self.deliverable(key, now), [], "{key:?} has a consumer with credit, and these wait");
             }
         }

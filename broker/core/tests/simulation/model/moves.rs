@@ -129,7 +129,8 @@ impl Model {
 
     /// Everything below `to` goes.
     pub(super) fn floor(&mut self, id: QueueId, to: Seq) -> Applied {
-        let Some(queue) = self.queues.get(&id) else { return Applied::Nothing };
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.floor_is_coming = false;
         let to = to.min(queue.next_seq);
         let gone: Vec<_> = queue.stored.keys().filter(|seq| **seq < to).copied().collect();
         let skipped = self.skipped(id, &gone);
@@ -137,9 +138,7 @@ impl Model {
             let stored = self.take_of_all(id, *seq).unwrap();
             self.ledger.let_go(stored.message);
         }
-        let queue = self.queues.get_mut(&id).unwrap();
-        queue.aging = false;
-        queue.groups.values_mut().for_each(|group| group.settle_below(to));
+        self.queues.get_mut(&id).unwrap().groups.values_mut().for_each(|group| group.settle_below(to));
         self.skip(id, &skipped);
         Applied::Floored { queue: id, to, delayed_to: 0, messages: u64::try_from(gone.len()).unwrap(), skipped }
     }

@@ -23,8 +23,8 @@ pub(crate) struct Queue {
     pub(crate) leaving: BTreeSet<Seq>,
     /// Messages that retention has proposed to let go.
     pub(crate) going: BTreeSet<Seq>,
-    /// What is too old is proposed to go; the next one is looked at once that is durable.
-    pub(crate) aging: bool,
+    /// A floor is proposed and not durable yet; until then nobody watches the age of the oldest.
+    pub(crate) floor_is_coming: bool,
     /// Something came, or the limits changed, since it was last looked at whether it is within them.
     pub(crate) grew: bool,
 }
@@ -77,7 +77,7 @@ impl Queue {
             keys: Vec::new(),
             leaving: BTreeSet::new(),
             going: BTreeSet::new(),
-            aging: false,
+            floor_is_coming: false,
             grew: true,
         }
     }
@@ -85,7 +85,6 @@ impl Queue {
     /// Limits and the use of groups are looked at anew.
     pub(crate) fn look_again(&mut self) {
         self.grew = true;
-        self.aging = false;
         self.groups.values_mut().for_each(|group| group.idle = Idle::Unknown);
     }
 
@@ -93,7 +92,7 @@ impl Queue {
     pub(crate) fn crash(&mut self) {
         self.leaving.clear();
         self.going.clear();
-        self.aging = false;
+        self.floor_is_coming = false;
         self.grew = true;
         self.groups.values_mut().for_each(Group::crash);
     }

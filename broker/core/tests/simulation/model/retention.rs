@@ -16,13 +16,13 @@ impl Model {
             let queue = self.queues.get_mut(&id).unwrap();
             let more: Vec<_> = gone.iter().filter(|seq| !surplus.contains(seq) && !aged.contains(seq)).collect();
             assert!(more.is_empty(), "{} lets go of {more:?}, which it has room and time for; proposed: {given:?}", queue.name);
-            let is_proposed = queue.aging;
-            queue.aging |= !aged.is_empty();
-            let mut must = if is_proposed { BTreeSet::new() } else { aged };
+            // While some are going, the next ones are looked at once those are gone.
+            let mut must = if aged.is_disjoint(&queue.going) { aged } else { BTreeSet::new() };
             if std::mem::take(&mut queue.grew) {
                 must.extend(surplus);
             }
             queue.going.extend(gone);
+            queue.floor_is_coming |= given.iter().any(|proposal| matches!(proposal, Proposal::Floor { queue, .. } if *queue == id));
             let less: Vec<_> = must.difference(&queue.going).collect();
             assert!(less.is_empty(), "{} keeps {less:?} beyond its limits or age; proposed: {given:?}", queue.name);
         }
@@ -71,8 +71,8 @@ impl Queue {
         self.ages().filter(|(_, until)| *until <= now).map(|(seq, _)| seq).collect()
     }
 
-    /// When the oldest reaches its age.
+    /// When the oldest reaches its age; while some are going, the next one is looked at once they are gone.
     pub(super) fn next_age(&self) -> Option<Millis> {
-        self.ages().next().filter(|_| !self.aging).map(|(_, until)| until)
+        self.ages().next().filter(|(oldest, _)| !self.floor_is_coming && !self.going.contains(oldest)).map(|(_, until)| until)
     }
 }
