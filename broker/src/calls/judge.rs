@@ -7,7 +7,7 @@ use qwerq_proto::{ErrorCode, name, wire};
 
 use crate::policies::Policies;
 use crate::registry::{ContractVersion, Registry, Unknown};
-use crate::shard::{check_headers, contract_required};
+use crate::shard::{check_headers, contract_required, version_retired};
 
 /// Most calls that a responder can take on at once.
 const PREFETCH_MAX: u32 = 65_536;
@@ -69,6 +69,9 @@ impl Judge {
             let known = contract.by_fingerprint(declared);
             if known.is_none() && !declared.is_empty() && self.policies.unknown(queue) == Unknown::Refuse && contract.active().is_some() {
                 return Some(Err(contract_unknown(queue)));
+            }
+            if let Some(retired) = known.filter(|known| contract.is_retired(known.version)) {
+                return Some(Err(version_retired(queue, retired.version)));
             }
             known.or(contract.active()).cloned().map(Ok)
         });

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 use crate::registry::compatibility::Candidate;
 use crate::registry::{Contract, QueueContract};
-use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare};
+use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare, version_retired};
 
 use super::Shared;
 
@@ -171,14 +171,7 @@ fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand
     };
     let Some(version) = version else { return Ok(()) };
     if contract.is_retired(version.version) {
-        return Err(ErrorCode::VersionRetired
-            .with(format!(
-                "version {} of the contract of `{queue}`, which the publisher was generated from, has been retired; \
-                 generate it again: qwer-q gen",
-                version.version
-            ))
-            .detail("queue", queue)
-            .detail("version", version.version));
+        return Err(version_retired(queue, version.version));
     }
     command.schema_version = version.version;
     for (at, item) in command.publish.items.iter().enumerate() {
