@@ -47,7 +47,6 @@ fn real_schemas_come_back_as_they_went_in_and_shared_files_are_stored_once() {
     let sample = if std::env::var_os("QWERQ_CORPUS_FULL").is_some() { usize::MAX } else { SAMPLE };
     let mut broker = Broker::start(&[]);
     let before = bytes_below(&broker.data().join("store"));
-    let mut raw = Raw::hello(broker.address);
     let mut distinct: HashSet<Bytes> = HashSet::new();
     let (mut contracts, mut sent) = (0_u64, 0_u64);
     for file in packages[0].files(SEED).into_iter().take(sample) {
@@ -68,6 +67,8 @@ fn real_schemas_come_back_as_they_went_in_and_shared_files_are_stored_once() {
             sources: sources.clone(),
             ..wire::SchemaRegister::default()
         };
+        // Compiling may take longer than a silent connection lasts.
+        let mut raw = Raw::hello(broker.address);
         raw.send(Opcode::SchemaRegister, None, &register);
         let registered: wire::SchemaResponse = raw.expect(Opcode::SchemaResponse);
         raw.send(Opcode::SchemaGet, None, &wire::SchemaGet { queue, ..wire::SchemaGet::default() });

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 use crate::registry::compatibility::Candidate;
 use crate::registry::{Contract, QueueContract};
-use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare, version_retired};
+use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare};
 
 use super::Shared;
 
@@ -153,26 +153,9 @@ fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Re
 fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand) -> Result<(), wire::Error> {
     let queue = &command.publish.queue;
     let unknown = shared.policies.unknown(queue);
-    let declared = &command.publish.contract;
-    let version = match contract.by_fingerprint(declared) {
-        Some(version) => Some(version),
-        None => {
-            command.contract_unknown = !declared.is_empty();
-            if command.contract_unknown && unknown == crate::registry::Unknown::Refuse {
-                return Err(ErrorCode::ContractUnknown
-                    .with(format!(
-                        "queue `{queue}` does not know the contract that the publisher was generated from; register it: \
-                         qwer-q schema register -q {queue} -p FILE -m TYPE"
-                    ))
-                    .detail("queue", queue));
-            }
-            contract.active()
-        }
-    };
-    let Some(version) = version else { return Ok(()) };
-    if contract.is_retired(version.version) {
-        return Err(version_retired(queue, version.version));
-    }
+    let choice = contract.choose(queue, &command.publish.contract, unknown)?;
+    command.contract_unknown = choice.is_unknown;
+    let Some(version) = choice.version else { return Ok(()) };
     command.schema_version = version.version;
     for (at, item) in command.publish.items.iter().enumerate() {
         if let Err(violation) = version.contract.validate(&item.payload, unknown) {

@@ -62,7 +62,6 @@ use payloads::{Locations, Payloads};
 pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use schema_check::compare;
-pub(crate) use schema_versions::version_retired;
 pub use start::StartError;
 
 /// Commands taken in one turn at most, so that replies and deliveries are not put off for long.

@@ -8,15 +8,6 @@ use super::schema_check::{Checked, refusal};
 use super::schemas::{Outcome, no_such_version, version_on_wire};
 use super::{Fault, Shard, reply};
 
-/// Whoever was generated from a retired version is refused.
-pub(crate) fn version_retired(queue: &str, version: u32) -> wire::Error {
-    let text = format!(
-        "version {version} of the contract of `{queue}`, which the client was generated from, has been retired; generate it again: \
-         qwer-q gen"
-    );
-    ErrorCode::VersionRetired.with(text).detail("queue", queue).detail("version", version)
-}
-
 impl Shard {
     pub(super) fn schema_activate(&mut self, mut command: ActivateCommand) -> Result<(), Fault> {
         let asker = command.asker;

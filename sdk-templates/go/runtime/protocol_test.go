@@ -268,3 +268,22 @@ func TestUnknownFieldsAreSkippedAndBrokenOnesRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCodesAreThoseThatHaveAPage(t *testing.T) {
+	pages, err := os.ReadDir("../../../docs/errors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, name := range codeNames {
+		known[name] = true
+	}
+	for _, page := range pages {
+		if name := strings.TrimSuffix(page.Name(), ".md"); name != "README" && !known[name] {
+			t.Errorf("no code for %s", name)
+		}
+	}
+	if len(pages)-1 != len(codeNames) {
+		t.Errorf("%d pages, %d codes", len(pages)-1, len(codeNames))
+	}
+}

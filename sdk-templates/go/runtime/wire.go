@@ -155,6 +155,7 @@ type wireFetch struct {
 
 type wireFetched struct {
 	Messages []*wireDelivered `wire:"1,messages"`
+	NextSeq  *uint64          `wire:"2,next_seq"`
 }
 
 type wireUnsubscribe struct {
