@@ -13,6 +13,7 @@ mod simulate;
 mod step;
 mod tally;
 mod test;
+mod typescript;
 
 use std::process::ExitCode;
 
