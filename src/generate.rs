@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use qwerq_codegen::contract::{ContractSource, GoOptions, Language, Request};
+use qwerq_codegen::contract::{ContractSource, GoOptions, ImportSuffix, Language, Request};
 use qwerq_codegen::diagnostic::Diagnostics;
 use qwerq_codegen::folder;
 use qwerq_codegen::output::Output as Generated;
@@ -28,6 +28,9 @@ pub(crate) struct GenArgs {
     /// Folder in which imports of --from are looked for; may be given several times
     #[arg(short = 'I', long = "include", value_name = "DIR", requires = "from")]
     includes: Vec<PathBuf>,
+    /// TypeScript: how files are imported: js for Node and bundlers, ts for Deno, Bun and type stripping, none for bundlers that want none
+    #[arg(long, value_enum, default_value_t, value_name = "SUFFIX")]
+    import_suffix: Suffix,
     /// Go: import path of --out; without it, what the go.mod in or above that folder says
     #[arg(long, value_name = "PATH")]
     go_module: Option<String>,
@@ -42,6 +45,26 @@ pub(crate) struct GenArgs {
 enum Target {
     Go,
     Rust,
+    #[value(name = "typescript", alias = "ts")]
+    TypeScript,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Suffix {
+    #[default]
+    Js,
+    Ts,
+    None,
+}
+
+impl From<Suffix> for ImportSuffix {
+    fn from(suffix: Suffix) -> ImportSuffix {
+        match suffix {
+            Suffix::Js => ImportSuffix::Js,
+            Suffix::Ts => ImportSuffix::Ts,
+            Suffix::None => ImportSuffix::None,
+        }
+    }
 }
 
 pub(crate) fn run(args: GenArgs) -> Result<(), Failure> {
@@ -58,6 +81,7 @@ fn request(args: &GenArgs) -> Result<Request, Failure> {
     let language = match args.lang {
         Target::Go => Language::Go(GoOptions { module: go_module(args)? }),
         Target::Rust => Language::Rust,
+        Target::TypeScript => Language::TypeScript(args.import_suffix.into()),
     };
     let Some(from) = &args.from else {
         let contracts = broker::block_on(fetch(&args.broker))?;

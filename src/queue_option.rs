@@ -73,7 +73,7 @@ pub(crate) const QUEUE_OPTIONS: &[Setting<QueueOptions>] = &[
         short: None,
         value: "FIRST[..MAX]",
         default: "1s..60s",
-        doc: "Wait before a nacked message comes again: the first, doubling up to the longest.",
+        doc: "Wait before a nacked message comes again: the first, doubling up to the longest; 0s or none: at once.",
         set: retry_backoff,
     },
     Setting {
@@ -238,6 +238,9 @@ pub(crate) fn shown(options: &QueueOptions) -> Vec<(&'static str, String)> {
     let time = |value: Option<u64>| value.map(duration::format_ms);
     let time_or_none = |value: Option<u64>| value.map(|ms| if ms == 0 { "none".to_owned() } else { duration::format_ms(ms) });
     let backoff = options.retry_backoff_first_ms.map(|first| {
+        if first == 0 {
+            return "none".to_owned();
+        }
         let max = options.retry_backoff_max_ms.unwrap_or(first);
         format!("{}..{}", duration::format_ms(first), duration::format_ms(max))
     });
@@ -320,6 +323,7 @@ fn count_or_none(text: &str) -> Result<u64, String> {
 
 fn retry_backoff(options: &mut QueueOptions, text: &str) -> Result<(), String> {
     let (first, max) = match text.split_once("..") {
+        None if text == "none" => (0, None),
         Some((first, max)) => (duration::parse_ms(first)?, Some(duration::parse_ms(max)?)),
         None => (duration::parse_ms(text)?, None),
     };
@@ -365,6 +369,7 @@ mod tests {
             ("max-deliveries", "7"),
             ("on-failure", "retry-forever"),
             ("retry-backoff", "500ms..2h"),
+            ("retry-backoff", "none"),
             ("max-messages", "10000000"),
             ("max-messages", "none"),
             ("max-bytes", "64GiB"),

@@ -134,7 +134,16 @@ fn wrong_usage_is_exit_code_2_before_a_broker_is_asked() {
 #[test]
 fn without_a_broker_the_exit_code_is_3_and_what_was_tried_is_said() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").to_string();
-    for command in [&["publish", "-q", "a", "--body", "x"][..], &["consume", "-q", "a"], &["queue", "list"], &["schema", "list"]] {
+    for command in [
+        &["publish", "-q", "a", "--body", "x"][..],
+        &["consume", "-q", "a"],
+        &["peek", "-q", "a"],
+        &["queue", "list"],
+        &["queue", "delete", "a", "--yes"],
+        &["group", "list", "-q", "a"],
+        &["dlq", "list", "-q", "a"],
+        &["schema", "list"],
+    ] {
         let output = Command::new(BINARY).args(command).args(["-b", &free]).env_remove("QWERQ_AUTH_TOKEN").output().expect("it runs");
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), ""), "{command:?}");
         contains_all(&stderr(&output), &[&format!("cannot reach a broker at {free}"), "tried: ", "refused", "next: ", "qwer-q serve"]);

@@ -354,6 +354,26 @@ fn two_queues_redriven_into_each_other_never_loop_and_lose_nothing() {
 }
 
 #[test]
+fn a_dead_letter_queue_beyond_its_limits_refuses_nothing_and_a_metric_says_so() {
+    let broker = Broker::start(&[]);
+    let mut raw = Raw::hello(broker.address);
+    raw.publish_payloads("orders", &[b"a", b"b", b"c"]);
+    raw.consume("orders", "g", 3);
+    let over = |broker: &Broker| broker.metric("qwerq_queue_over_limit{queue=\"orders.dlq\"}");
+    for (at, delivered) in raw.take(3).into_iter().enumerate() {
+        raw.settle(Opcode::Reject, &delivered, reject("no"));
+        if at == 0 {
+            let options = Some(wire::QueueOptions { max_messages: Some(1), ..wire::QueueOptions::default() });
+            let update = wire::QueueUpdate { name: "orders.dlq".to_owned(), options };
+            let _: wire::QueueInfo = raw.ask(Opcode::QueueUpdate, &update, Opcode::QueueInfoResponse);
+            assert_eq!(over(&broker), 0.0);
+        }
+    }
+    assert_eq!(raw.letters("orders").len(), 3);
+    assert_eq!(over(&broker), 1.0);
+}
+
+#[test]
 fn a_full_queue_refuses_a_redrive_and_the_letter_stays() {
     let broker = Broker::start(&[]);
     let mut raw = Raw::hello(broker.address);

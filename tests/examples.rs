@@ -9,9 +9,24 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::{BINARY, Broker};
 
-/// The folder of the example.
+/// The folder of the example with a queue.
 fn orders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/orders")
+}
+
+/// The folder of the example with calls.
+fn pricing() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pricing")
+}
+
+/// A broker that has a contract for each rpc of the example's service.
+fn broker_with_service() -> Broker {
+    let broker = Broker::start(&["--schema-mode", "strict"]);
+    let (folder, proto) = (pricing().join("proto"), pricing().join("proto/shop/v1/pricing.proto"));
+    let [folder, proto] = [&folder, &proto].map(|path| path.to_str().expect("a path in UTF-8"));
+    let done = broker.run(&["schema", "register", "-p", proto, "-I", folder, "--service", "shop.v1.Pricing"]);
+    assert!(done.status.success(), "{done:?}");
+    broker
 }
 
 /// A broker that has the example's contract.
@@ -36,10 +51,10 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("text")
 }
 
-/// Builds the services in the dev profile and gives the folder that they are in.
-fn services() -> PathBuf {
+/// Builds an example's services in the dev profile and gives the folder that they are in.
+fn services(package: &str) -> PathBuf {
     let build = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--package", "example-orders"])
+        .args(["build", "--quiet", "--locked", "--package", package])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo runs");
@@ -96,7 +111,7 @@ impl Drop for Service {
 
 #[test]
 fn the_consumer_bills_what_the_publisher_sent_and_what_failed_comes_again() {
-    let (services, broker) = (services(), broker_with_contract());
+    let (services, broker) = (services("example-orders"), broker_with_contract());
     let mut consumer = Service::start(&services.join("consumer"), &broker, &[]);
     assert_eq!(consumer.line(), "waiting for orders");
 
@@ -131,10 +146,28 @@ fn the_consumer_bills_what_the_publisher_sent_and_what_failed_comes_again() {
 }
 
 #[test]
+fn the_desk_answers_whoever_asks_and_finishes_when_it_closes() {
+    let (services, broker) = (services("example-pricing"), broker_with_service());
+    let ask = |args: &[&str]| Service::start(&services.join("ask"), &broker, args).rest();
+    assert_eq!(ask(&["tea"]), ["the desk is closed"]);
+    let mut desk = Service::start(&services.join("desk"), &broker, &[]);
+    assert_eq!(desk.line(), "the desk is open");
+    // It says so just before it serves.
+    assert!((0..1_000).any(|_| ask(&["tea", "2"]) == ["2 x tea: 990 cents"]));
+    assert_eq!(ask(&["coffee", "10"]), ["10 x coffee: 8055 cents, bulk discount"]);
+    assert_eq!(ask(&["milk", "1"]), ["no quote: nobody knows what \"milk\" costs"]);
+    desk.interrupt();
+    assert_eq!(desk.rest(), ["closed"]);
+    assert_eq!(ask(&["tea", "2"]), ["the desk is closed"]);
+}
+
+#[test]
 fn committed_code_is_what_the_compiler_makes() {
-    let checked = check(&broker_with_contract(), &orders().join("src/queues"));
-    assert!(checked.status.success(), "{checked:?}");
-    assert!(text(&checked.stdout).ends_with("is up to date\n"));
+    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing())] {
+        let checked = check(&broker, &example.join("src/queues"));
+        assert!(checked.status.success(), "{checked:?}");
+        assert!(text(&checked.stdout).ends_with("is up to date\n"));
+    }
 }
 
 #[test]

@@ -249,6 +249,21 @@ fn acks_flow_on_a_connection_that_publishes_into_a_full_queue() {
 }
 
 #[test]
+fn a_full_queue_says_whose_messages_fill_it_and_how_long_nobody_came_for_them() {
+    let broker = Broker::start(&[]);
+    let mut raw = Raw::hello(broker.address);
+    raw.create("orders", wire::QueueOptions { max_messages: Some(1), ..wire::QueueOptions::default() });
+    let mut consumer = Raw::hello(broker.address);
+    consumer.consume("orders", "gone", 1);
+    unsubscribe(&mut consumer);
+    publish_numbers(&mut raw, "orders", 1);
+    let results = raw.publish_payloads("orders", &[b"x"]);
+    let error = results[0].error.as_ref().expect("the queue is full");
+    assert!(error.message.contains("max_messages is 1; group `gone` holds the oldest message, and has had no consumer for"), "{error:?}");
+    assert!(error.details["idle_ms"].parse::<u64>().is_ok() && error.details["group"] == "gone", "{error:?}");
+}
+
+#[test]
 fn an_idempotency_key_is_recorded_with_the_write_and_only_then() {
     let mut broker = Broker::start(&[]);
     let mut raw = Raw::hello(broker.address);

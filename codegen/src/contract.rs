@@ -32,6 +32,20 @@ pub enum Language {
     Go(GoOptions),
     /// prost types and clients over the crate `qwerq`.
     Rust,
+    /// Messages in the form of protoc-gen-es and clients over a runtime that is part of the output.
+    TypeScript(ImportSuffix),
+}
+
+/// How TypeScript names the files that it imports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ImportSuffix {
+    /// `./order_pb.js`: what Node and browsers load after compiling. Bundlers understand it too.
+    #[default]
+    Js,
+    /// `./order_pb.ts`: for Deno, Bun, and Node that strips types.
+    Ts,
+    /// `./order_pb`: for bundlers that want none.
+    None,
 }
 
 /// What Go wants to know.

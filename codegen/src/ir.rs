@@ -4,6 +4,7 @@
 //! lowered. It knows no target language: `lower/` decides names. How files are merged is told in [`merge`].
 
 mod editions;
+pub(crate) mod linked;
 pub(crate) mod locations;
 mod merge;
 mod rpc;
@@ -62,7 +63,7 @@ impl Schema {
         let mut contracts: Vec<&ContractSource> = request.contracts.iter().collect();
         contracts.sort_by(|a, b| a.queue.cmp(&b.queue));
         check_queue_names(&contracts, diagnostics);
-        let files = merge::merge(&contracts, request.types.as_ref(), diagnostics);
+        let files = merge::merge(request, diagnostics);
         if diagnostics.has_errors() {
             return None;
         }

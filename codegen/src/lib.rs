@@ -28,6 +28,7 @@ pub fn generate(request: &Request) -> Result<Output, Diagnostics> {
         Some(schema) => match &request.language {
             Language::Go(options) => lower::go::lower(request, options, &schema, &mut diagnostics),
             Language::Rust => lower::rust::lower(&schema, &mut diagnostics),
+            Language::TypeScript(suffix) => lower::typescript::lower(request, *suffix, &schema, &mut diagnostics),
         },
         None => Vec::new(),
     };

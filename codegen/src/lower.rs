@@ -4,3 +4,4 @@
 
 pub(crate) mod go;
 pub(crate) mod rust;
+pub(crate) mod typescript;

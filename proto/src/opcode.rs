@@ -86,6 +86,11 @@ opcodes! {
     Redrive = 0x6d, "REDRIVE", "Client: `Redrive`; answered by REDRIVEN.";
     Redriven = 0x6e, "REDRIVEN", "Broker: `Redriven`.";
     DeadLettersPurge = 0x6f, "DEAD_LETTERS_PURGE", "Client: `DeadLetters`; answered by QUEUE_PURGED.";
+    SchemaActivate = 0x70, "SCHEMA_ACTIVATE", "Client: `SchemaSelect`; answered by SCHEMA_RESPONSE.";
+    SchemaRetire = 0x71, "SCHEMA_RETIRE", "Client: `SchemaSelect`; answered by SCHEMA_RESPONSE.";
+    SchemaDelete = 0x72, "SCHEMA_DELETE", "Client: `QueueName`; answered by DONE.";
+    SchemaClients = 0x73, "SCHEMA_CLIENTS", "Client: `QueueName`; answered by SCHEMA_CLIENTS_RESPONSE.";
+    SchemaClientsResponse = 0x74, "SCHEMA_CLIENTS_RESPONSE", "Broker: `SchemaClients`.";
 }
 
 #[cfg(test)]

@@ -422,6 +422,86 @@ pub struct SchemaResponse {
     /// SCHEMA_REGISTER: the content was known; no new version was made.
     #[prost(bool, tag = "4")]
     pub existed: bool,
+    /// What the compatibility check found: breaks that a registration was not refused for, and warnings.
+    #[prost(message, repeated, tag = "5")]
+    pub findings: ::prost::alloc::vec::Vec<SchemaFinding>,
+    /// The rule that the check applied, such as `wire-json,full,last`.
+    #[prost(string, tag = "6")]
+    pub compatibility: ::prost::alloc::string::String,
+    /// SCHEMA_REGISTER with `dry_run`: a registration would be refused.
+    #[prost(bool, tag = "7")]
+    pub refused: bool,
+}
+/// A difference between two versions that breaks somebody, or may surprise somebody.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaFinding {
+    /// Stable id, a heading of docs/compatibility.md.
+    #[prost(string, tag = "1")]
+    pub rule: ::prost::alloc::string::String,
+    /// The declaring message plus the field, the enum plus the value, or the type itself.
+    #[prost(string, tag = "2")]
+    pub path: ::prost::alloc::string::String,
+    /// The declarations; empty where there is none.
+    #[prost(string, tag = "3")]
+    pub before: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub after: ::prost::alloc::string::String,
+    /// `file:line:column` in the authors' files; without line and column when the descriptors have no locations.
+    #[prost(string, tag = "5")]
+    pub old_place: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub new_place: ::prost::alloc::string::String,
+    /// Who breaks under the rule that was applied. Neither: a warning.
+    #[prost(bool, tag = "7")]
+    pub breaks_new_readers: bool,
+    #[prost(bool, tag = "8")]
+    pub breaks_old_readers: bool,
+    /// What the rule is about and how to do it instead, in words.
+    #[prost(string, tag = "9")]
+    pub what: ::prost::alloc::string::String,
+    #[prost(string, tag = "10")]
+    pub instead: ::prost::alloc::string::String,
+    /// The version that was compared with.
+    #[prost(uint32, tag = "11")]
+    pub version: u32,
+}
+/// SCHEMA_ACTIVATE and SCHEMA_RETIRE: one version of a queue's contract.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaSelect {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub version: u32,
+    /// SCHEMA_ACTIVATE: although the compatibility rule says no.
+    #[prost(bool, tag = "3")]
+    pub force: bool,
+}
+/// SCHEMA_CLIENTS' reply: who publishes to a queue and consumes from it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SchemaClients {
+    #[prost(message, repeated, tag = "1")]
+    pub clients: ::prost::alloc::vec::Vec<SchemaClient>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaClient {
+    /// What the client called itself in HELLO.
+    #[prost(string, tag = "1")]
+    pub client: ::prost::alloc::string::String,
+    /// `publish` or `consume`.
+    #[prost(string, tag = "2")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub group: ::prost::alloc::string::String,
+    /// The version that it was generated from; 0: it declares none, or an unknown one.
+    #[prost(uint32, tag = "4")]
+    pub version: u32,
+    /// The fingerprint that it declares.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub contract: ::prost::bytes::Bytes,
+    #[prost(bool, tag = "6")]
+    pub connected: bool,
+    #[prost(uint64, tag = "7")]
+    pub last_seen_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SchemaVersion {

@@ -74,6 +74,10 @@ fn through_type(opcode: Opcode, payload: &[u8]) -> (&'static str, Vec<u8>) {
         Opcode::DeadLetters | Opcode::DeadLettersPurge => through!(DeadLetters),
         Opcode::Redrive => through!(Redrive),
         Opcode::Redriven => through!(Redriven),
+        Opcode::SchemaActivate | Opcode::SchemaRetire => through!(SchemaSelect),
+        Opcode::SchemaDelete => through!(QueueName),
+        Opcode::SchemaClients => through!(QueueName),
+        Opcode::SchemaClientsResponse => through!(SchemaClients),
     }
 }
 

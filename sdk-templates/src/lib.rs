@@ -5,3 +5,4 @@
 
 pub mod go;
 pub mod rust;
+pub mod typescript;

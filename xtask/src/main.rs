@@ -8,10 +8,12 @@ mod check;
 mod corpus;
 mod faults;
 mod image;
+mod python;
 mod simulate;
 mod step;
 mod tally;
 mod test;
+mod typescript;
 
 use std::process::ExitCode;
 

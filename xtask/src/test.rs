@@ -7,9 +7,9 @@
 
 use anyhow::{Result, ensure};
 
-use crate::corpus;
 use crate::step::{Outcome, Step, root};
 use crate::tally::Tally;
+use crate::{corpus, python, typescript};
 
 /// The Go client's runtime, a Go module.
 pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
@@ -21,10 +21,15 @@ pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
 pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
-    if let Err(error) = corpus::run() {
-        eprintln!("xtask: {error:#}");
-        tally.failed += 1;
-        failed.push("corpus");
+    for (name, prepared) in [("corpus", corpus::run()), ("python", python::run()), ("typescript packages", typescript::install())] {
+        if let Err(error) = prepared {
+            eprintln!("xtask: {error:#}");
+            tally.failed += 1;
+            failed.push(name);
+        }
+    }
+    if typescript::tests().run_tests(&mut tally)? == Outcome::Failed {
+        failed.push("typescript");
     }
     for (name, arguments) in [
         ("crates", ["test", "--workspace", "--exclude", "qwer-q", "--no-fail-fast"].as_slice()),

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::ids::{MessageId, Millis, QueueId, Seq};
-use crate::options::OnFull;
+use crate::options::{OnFull, QueueOptions};
 use crate::queue::Queue;
 use crate::rejection::Rejection;
 
@@ -114,6 +114,13 @@ impl Queue {
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.messages.bytes() + self.delayed.bytes()
+    }
+
+    /// Whether it holds more than its limits allow; publishes into it are refused or make room.
+    #[must_use]
+    pub fn is_over_limits(&self) -> bool {
+        let QueueOptions { max_messages, max_bytes, .. } = self.options;
+        (max_messages != 0 && self.stored_messages() > max_messages) || (max_bytes != 0 && self.stored_bytes() > max_bytes)
     }
 
     fn full(&self, limit: &'static str, value: u64) -> Rejection {

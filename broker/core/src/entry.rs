@@ -100,12 +100,31 @@ pub enum Body {
         /// The version.
         record: SchemaRecord,
     },
-    /// Another version becomes active, or one is retired.
+    /// Another version becomes active; it is no longer retired.
     SchemaActive {
         /// Which queue.
         queue: QueueId,
         /// The active version from now on.
         version: u32,
+    },
+    /// A version's publishers are refused from now on, until it becomes active again.
+    SchemaRetired {
+        /// Which queue.
+        queue: QueueId,
+        /// The version.
+        version: u32,
+    },
+    /// A queue loses its contract, all versions of it; their numbers are not used again.
+    SchemaDeleted {
+        /// Which queue.
+        queue: QueueId,
+    },
+    /// A version's files and sources are replaced by others of the same content: names, comments and text.
+    SchemaRefreshed {
+        /// Which queue.
+        queue: QueueId,
+        /// The version, with what is new.
+        record: SchemaRecord,
     },
     /// Messages move to where they are delivered next: they fall due, are dead-lettered or redriven.
     Moved(Moved),
@@ -421,6 +440,9 @@ impl Body {
             Body::SchemaFile { .. } => 11,
             Body::SchemaVersion { .. } => 12,
             Body::SchemaActive { .. } => 13,
+            Body::SchemaRetired { .. } => 30,
+            Body::SchemaDeleted { .. } => 31,
+            Body::SchemaRefreshed { .. } => 32,
             Body::Moved(_) => MOVED_KIND,
             Body::Removed { .. } => 15,
             Body::Purged { .. } => 16,
@@ -628,11 +650,12 @@ impl Entry {
                 out.extend_from_slice(hash);
                 put_bytes(out, bytes);
             }
-            Body::SchemaVersion { queue, record } => {
+            Body::SchemaVersion { queue, record } | Body::SchemaRefreshed { queue, record } => {
                 put_varint(out, u64::from(queue.0));
                 record.encode(out);
             }
-            Body::SchemaActive { queue, version } => {
+            Body::SchemaDeleted { queue } => put_varint(out, u64::from(queue.0)),
+            Body::SchemaActive { queue, version } | Body::SchemaRetired { queue, version } => {
                 put_varint(out, u64::from(queue.0));
                 put_varint(out, u64::from(*version));
             }
@@ -675,6 +698,9 @@ impl Entry {
             11 => Body::SchemaFile { hash: from.array()?, bytes: from.bytes()?.to_vec() },
             12 => Body::SchemaVersion { queue: queue(from)?, record: SchemaRecord::decode(from)? },
             13 => Body::SchemaActive { queue: queue(from)?, version: from.u32("version")? },
+            30 => Body::SchemaRetired { queue: queue(from)?, version: from.u32("version")? },
+            31 => Body::SchemaDeleted { queue: queue(from)? },
+            32 => Body::SchemaRefreshed { queue: queue(from)?, record: SchemaRecord::decode(from)? },
             MOVED_KIND => Body::Moved(Moved::decode(from)?),
             15 => Body::Removed { queue: queue(from)?, seqs: seqs(from)? },
             16 => Body::Purged { queue: queue(from)?, to: from.varint()?, delayed_to: from.varint()? },
@@ -756,6 +782,15 @@ fn items(from: &mut Decoder<'_>) -> Result<Vec<Item>, DecodeError> {
 mod tests {
     use super::*;
 
+    /// Version 1 of a contract without name, file, source and client, at time 9.
+    const RECORD: [u8; 40] = {
+        let mut bytes = [0; 40];
+        bytes[0] = 1;
+        bytes[1] = 1;
+        bytes[38] = 9;
+        bytes
+    };
+
     #[test]
     fn entries_round_trip() {
         let bodies = [
@@ -774,6 +809,9 @@ mod tests {
             Body::GroupDeleted { queue: QueueId(1), group: GroupId(4) },
             Body::SchemaFile { hash: [7; 32], bytes: vec![1, 2, 3] },
             Body::SchemaActive { queue: QueueId(1), version: 2 },
+            Body::SchemaRetired { queue: QueueId(1), version: 2 },
+            Body::SchemaDeleted { queue: QueueId(1) },
+            Body::SchemaRefreshed { queue: QueueId(1), record: SchemaRecord::decode(&mut Decoder::new(&RECORD)).unwrap() },
             Body::Removed { queue: QueueId(1), seqs: vec![4, 9] },
             Body::Purged { queue: QueueId(1), to: 7, delayed_to: 3 },
             Body::Sought { queue: QueueId(1), group: GroupId(4), to: 5 },
@@ -827,7 +865,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_decode_or_err(kind in 0u8..24, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+        fn any_bytes_decode_or_err(kind in 0u8..40, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
             let _ = Entry::decode(kind, &bytes);
         }
     }

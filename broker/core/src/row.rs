@@ -9,6 +9,7 @@
 //! | `Q` queue `2` group | group: floor, settled intervals, attempts |
 //! | `Q` queue `3` chunk | sizes, times and key hashes of 1,024 sequences |
 //! | `Q` queue `4` key | an idempotency key |
+//! | `Q` queue `30` | contract: retired versions, how many were deleted |
 //! | `Q` queue `5` due number | a delayed message |
 //!
 //! Numbers in keys are big-endian, so that a queue's rows are neighbours and load in this order.
@@ -87,8 +88,15 @@ pub(crate) fn queue(queue: &Queue) -> RowChange {
 }
 
 pub(crate) fn schema(queue: &Queue, version: u32) -> RowChange {
-    let record = queue.schemas.version(version).expect("a dirty version exists");
-    put(keyed(queue.id, 1, &version.to_be_bytes()), |out| record.encode(out))
+    let key = keyed(queue.id, 1, &version.to_be_bytes());
+    match queue.schemas.version(version) {
+        Some(record) => put(key, |out| record.encode(out)),
+        None => RowChange::Delete { key },
+    }
+}
+
+pub(crate) fn schema_marks(queue: &Queue) -> RowChange {
+    put(queue_key(queue.id, 30), |out| queue.schemas.encode_marks(out))
 }
 
 pub(crate) fn group(queue: &Queue, group: GroupId) -> RowChange {
@@ -216,6 +224,7 @@ fn load_part(queue: &mut Queue, part: u8, at: &mut Decoder<'_>, from: &mut Decod
             let rest = from.rest();
             queue.dedup.record(std::str::from_utf8(rest).map_err(|_| DecodeError::Utf8)?, remembered);
         }
+        30 => queue.schemas.decode_marks(from)?,
         5 => {
             from.version("delayed message version", VERSION)?;
             let key = DelayedKey { due: u64::from_be_bytes(at.array()?), number: u64::from_be_bytes(at.array()?) };

@@ -1,5 +1,6 @@
 //! A queue's contract as the durable state knows it: versions and the active one. What a descriptor means is none of its business.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
@@ -77,10 +78,14 @@ pub struct SchemaFile {
 pub struct Schemas {
     pub(crate) versions: Vec<Arc<SchemaRecord>>,
     pub(crate) active: u32,
+    /// Versions whose publishers are refused.
+    pub(crate) retired: BTreeSet<u32>,
+    /// So many versions, the first ones, were deleted with a former contract.
+    pub(crate) deleted: u32,
 }
 
 impl Schemas {
-    /// The versions, oldest first; version n is at n - 1.
+    /// The versions, oldest first.
     #[must_use]
     pub fn versions(&self) -> &[Arc<SchemaRecord>] {
         &self.versions
@@ -89,7 +94,18 @@ impl Schemas {
     /// A version by number.
     #[must_use]
     pub fn version(&self, number: u32) -> Option<&Arc<SchemaRecord>> {
-        self.versions.get(usize::try_from(number.checked_sub(1)?).ok()?)
+        self.versions.get(self.position(number)?)
+    }
+
+    /// Where a version is among the versions; the first after a deletion is not number 1.
+    fn position(&self, number: u32) -> Option<usize> {
+        usize::try_from(number.checked_sub(1)?.checked_sub(self.deleted)?).ok()
+    }
+
+    /// Whether a version's publishers are refused.
+    #[must_use]
+    pub fn is_retired(&self, number: u32) -> bool {
+        self.retired.contains(&number)
     }
 
     /// The version of a fingerprint.
@@ -107,6 +123,39 @@ impl Schemas {
     /// The number that the next version gets.
     #[must_use]
     pub fn next_version(&self) -> u32 {
-        u32::try_from(self.versions.len()).expect("fewer than 2^32 versions") + 1
+        self.deleted + self.count() + 1
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.versions.len()).expect("fewer than 2^32 versions")
+    }
+
+    pub(crate) fn replace(&mut self, record: SchemaRecord) {
+        if let Some(known) = self.position(record.version).and_then(|at| self.versions.get_mut(at)) {
+            *known = Arc::new(record);
+        }
+    }
+
+    /// Forgets all versions, but not how many there were.
+    pub(crate) fn delete(&mut self) -> Vec<Arc<SchemaRecord>> {
+        self.deleted += self.count();
+        self.active = 0;
+        self.retired.clear();
+        std::mem::take(&mut self.versions)
+    }
+
+    /// What is known of versions beyond their records.
+    pub(crate) fn encode_marks(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        put_varint(out, u64::from(self.deleted));
+        put_varint(out, self.retired.len() as u64);
+        self.retired.iter().for_each(|version| put_varint(out, u64::from(*version)));
+    }
+
+    pub(crate) fn decode_marks(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        from.version("schema marks version", VERSION)?;
+        self.deleted = from.u32("deleted versions")?;
+        self.retired = (0..from.count("retired versions")?).map(|_| from.u32("retired version")).collect::<Result<_, _>>()?;
+        Ok(())
     }
 }

@@ -47,6 +47,7 @@ struct Dirty {
     chunks: BTreeSet<(QueueId, u64)>,
     dedup: Vec<(QueueId, Arc<str>)>,
     schemas: BTreeSet<(QueueId, u32)>,
+    schema_marks: BTreeSet<QueueId>,
     files: BTreeSet<[u8; 32]>,
     delayed: BTreeSet<(QueueId, DelayedKey)>,
     removed: BTreeMap<(QueueId, Space), IntervalSet>,
@@ -166,6 +167,9 @@ impl State {
             }
             Body::SchemaVersion { queue, record } => self.schema_version(queue, record),
             Body::SchemaActive { queue, version } => self.schema_active(queue, version),
+            Body::SchemaRetired { queue, version } => self.schema_retired(queue, version),
+            Body::SchemaDeleted { queue } => self.schema_deleted(queue),
+            Body::SchemaRefreshed { queue, record } => self.schema_refreshed(queue, record),
             Body::Moved(moved) => self.moved(now, moved),
             Body::Removed { queue, seqs } => self.removed(queue, seqs),
             Body::Purged { queue, to, delayed_to } => self.purged(queue, to, delayed_to),
@@ -308,6 +312,7 @@ impl State {
         dirty.groups.retain(|(queue, _)| *queue != id);
         dirty.chunks.retain(|(queue, _)| *queue != id);
         dirty.schemas.retain(|(queue, _)| *queue != id);
+        dirty.schema_marks.remove(&id);
         dirty.dedup.retain(|(queue, _)| *queue != id);
         dirty.delayed.retain(|(queue, _)| *queue != id);
         dirty.removed.retain(|(queue, _), _| *queue != id);
@@ -315,13 +320,17 @@ impl State {
         if let Some(first) = queue.delayed.first() {
             self.dues.remove(&(first.due, id));
         }
-        let orphaned: Vec<_> = queue.schemas.versions.iter().flat_map(|record| record.files.iter().copied()).collect();
-        for hash in orphaned {
+        self.drop_orphans(queue.schemas.versions.iter().flat_map(|record| record.files.iter().copied()).collect());
+        Applied::Queue(id)
+    }
+
+    /// Removes those of these files that no version refers to any more.
+    fn drop_orphans(&mut self, hashes: BTreeSet<[u8; 32]>) {
+        for hash in hashes {
             if !self.queues_use_file(&hash) && self.files.remove(&hash).is_some() {
                 self.dirty.files.insert(hash);
             }
         }
-        Applied::Queue(id)
     }
 
     fn queues_use_file(&self, hash: &[u8; 32]) -> bool {
@@ -371,7 +380,42 @@ impl State {
     fn schema_active(&mut self, id: QueueId, version: u32) -> Applied {
         let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
         queue.schemas.active = version;
+        if queue.schemas.retired.remove(&version) {
+            self.dirty.schema_marks.insert(id);
+        }
         self.dirty.queues.insert(id);
+        Applied::Schema(id)
+    }
+
+    fn schema_retired(&mut self, id: QueueId, version: u32) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let schemas = &mut queue.schemas;
+        // An entry of the same batch may have made it active, or removed it.
+        if schemas.active == version || schemas.version(version).is_none() {
+            return Applied::Nothing;
+        }
+        schemas.retired.insert(version);
+        self.dirty.schema_marks.insert(id);
+        Applied::Schema(id)
+    }
+
+    fn schema_deleted(&mut self, id: QueueId) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let gone = queue.schemas.delete();
+        self.dirty.schemas.extend(gone.iter().map(|record| (id, record.version)));
+        self.dirty.schema_marks.insert(id);
+        self.dirty.queues.insert(id);
+        self.drop_orphans(gone.iter().flat_map(|record| record.files.iter().copied()).collect());
+        Applied::Schema(id)
+    }
+
+    fn schema_refreshed(&mut self, id: QueueId, record: SchemaRecord) -> Applied {
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        let Some(known) = queue.schemas.version(record.version) else { return Applied::Nothing };
+        let former = known.files.iter().copied().collect();
+        self.dirty.schemas.insert((id, record.version));
+        queue.schemas.replace(record);
+        self.drop_orphans(former);
         Applied::Schema(id)
     }
 
@@ -394,6 +438,9 @@ impl State {
         }
         for (id, version) in dirty.schemas {
             rows.push(row::schema(&self.queues[&id], version));
+        }
+        for id in dirty.schema_marks {
+            rows.push(row::schema_marks(&self.queues[&id]));
         }
         for hash in dirty.files {
             rows.push(row::file(hash, self.files.get(&hash)));

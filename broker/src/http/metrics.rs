@@ -200,6 +200,8 @@ pub struct QueueStats {
     pub backing_off: u64,
     /// Leased.
     pub in_flight: u64,
+    /// A dead letter queue that holds more than its limits; it refuses nothing.
+    pub over_limit: bool,
 }
 
 impl Metrics {
@@ -234,6 +236,7 @@ impl Metrics {
         page.queues("qwerq_queue_ready", "Messages that could be delivered now.", queues, |queue| queue.ready);
         page.queues("qwerq_queue_delayed", "Messages that are not due yet.", queues, |queue| queue.delayed);
         page.queues("qwerq_queue_backing_off", "Messages that wait for their next attempt.", queues, |queue| queue.backing_off);
+        page.queues("qwerq_queue_over_limit", "1: a dead letter queue beyond its limits.", queues, |queue| u64::from(queue.over_limit));
         page.queues("qwerq_queue_in_flight", "Messages leased to consumers, by queue.", queues, |queue| queue.in_flight);
 
         page.family("qwerq_calls_total", "counter", "Calls that ended, by how.");

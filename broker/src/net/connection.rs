@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(2 * HEARTBEAT.as_secs());
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// How long clients may take to finish after GOAWAY.
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// How long a peer may take to read the last frames.
 const LAST_WORDS: Duration = Duration::from_secs(2);

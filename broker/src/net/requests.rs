@@ -6,10 +6,12 @@ use bytes::Bytes;
 use prost::Message;
 use qwerq_core::SessionId;
 use qwerq_proto::{ErrorCode, Frame, Opcode, encode_frame, wire};
+use tokio::sync::oneshot;
 
 use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
+use crate::registry::compatibility::Candidate;
 use crate::registry::{Contract, QueueContract};
-use crate::shard::{Asker, Command, PublishCommand, RegisterCommand, Window};
+use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare};
 
 use super::Shared;
 
@@ -64,6 +66,13 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
             return register_schema(shared, asker, register).await;
         }
         Opcode::SchemaGet => Command::SchemaGet(asker, decode(opcode, payload)?),
+        Opcode::SchemaActivate => {
+            let select = decode(opcode, payload)?;
+            return activate_schema(shared, asker, select).await;
+        }
+        Opcode::SchemaRetire => Command::SchemaRetire(asker, decode(opcode, payload)?),
+        Opcode::SchemaClients => Command::SchemaClients(asker, decode::<wire::QueueName>(opcode, payload)?.name),
+        Opcode::SchemaDelete => Command::SchemaDelete(asker, decode::<wire::QueueName>(opcode, payload)?.name),
         Opcode::SchemaList => Command::SchemaList(asker, decode(opcode, payload)?),
         Opcode::Explain => Command::Explain(asker, decode_explain(asker, payload)?),
         Opcode::Peek => Command::Peek(asker, decode(opcode, payload)?),
@@ -144,23 +153,9 @@ fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Re
 fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand) -> Result<(), wire::Error> {
     let queue = &command.publish.queue;
     let unknown = shared.policies.unknown(queue);
-    let declared = &command.publish.contract;
-    let version = match contract.by_fingerprint(declared) {
-        Some(version) => Some(version),
-        None => {
-            command.contract_unknown = !declared.is_empty();
-            if command.contract_unknown && unknown == crate::registry::Unknown::Refuse {
-                return Err(ErrorCode::ContractUnknown
-                    .with(format!(
-                        "queue `{queue}` does not know the contract that the publisher was generated from; register it: \
-                         qwer-q schema register -q {queue} -p FILE -m TYPE"
-                    ))
-                    .detail("queue", queue));
-            }
-            contract.active()
-        }
-    };
-    let Some(version) = version else { return Ok(()) };
+    let choice = contract.choose(queue, &command.publish.contract, unknown)?;
+    command.contract_unknown = choice.is_unknown;
+    let Some(version) = choice.version else { return Ok(()) };
     command.schema_version = version.version;
     for (at, item) in command.publish.items.iter().enumerate() {
         if let Err(violation) = version.contract.validate(&item.payload, unknown) {
@@ -171,7 +166,7 @@ fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand
 }
 
 async fn register_schema(shared: &Arc<Shared>, asker: Asker, register: wire::SchemaRegister) -> Result<(), wire::Error> {
-    let wire::SchemaRegister { queue, descriptor_set, message_type, reply_type, sources, dry_run, .. } = register;
+    let wire::SchemaRegister { queue, descriptor_set, message_type, reply_type, sources, force, dry_run } = register;
     let compile = move || {
         let reply_type = Some(reply_type.as_str()).filter(|name| !name.is_empty());
         Contract::compile(&descriptor_set, &message_type, reply_type)
@@ -180,8 +175,18 @@ async fn register_schema(shared: &Arc<Shared>, asker: Asker, register: wire::Sch
     let compiled = tokio::task::spawn_blocking(compile).await;
     match compiled {
         Ok(Ok(contract)) => {
-            let contract = Arc::new(contract);
-            shared.send(Command::Register(Box::new(RegisterCommand { asker, queue, contract, sources, dry_run })));
+            let (contract, sources) = (Arc::new(contract), Arc::new(sources));
+            let own = Candidate {
+                version: 0,
+                message_type: contract.message_type().to_owned(),
+                reply_type: contract.reply_type().map(str::to_owned),
+                files: contract.files().iter().map(|file| file.content.clone()).collect(),
+            };
+            let command = |check| {
+                let (queue, contract, sources) = (queue.clone(), Arc::clone(&contract), Arc::clone(&sources));
+                Command::Register(Box::new(RegisterCommand { asker, queue, contract, sources, force, dry_run, check }))
+            };
+            checked(shared, asker, Some(own), command).await;
         }
         Ok(Err(error)) => reply(shared, asker, Opcode::Error, &error.code().with(error.to_string())),
         Err(panic) => {
@@ -190,4 +195,33 @@ async fn register_schema(shared: &Arc<Shared>, asker: Asker, register: wire::Sch
         }
     }
     Ok(())
+}
+
+async fn activate_schema(shared: &Arc<Shared>, asker: Asker, select: wire::SchemaSelect) -> Result<(), wire::Error> {
+    let command = |check| Command::SchemaActivate(Box::new(ActivateCommand { asker, select: select.clone(), check }));
+    checked(shared, asker, None, command).await;
+    Ok(())
+}
+
+/// Sends a command as often as the shard wants versions compared before it answers: mostly once more, and again when another version
+/// became active in between, which others can do only so often.
+async fn checked(shared: &Arc<Shared>, asker: Asker, own: Option<Candidate>, command: impl Fn(Check) -> Command) {
+    let own = Arc::new(own);
+    let mut verdict = None;
+    loop {
+        let (wanted, answer) = oneshot::channel();
+        shared.send(command(Check { verdict, wanted: Some(wanted) }));
+        // The shard has answered by itself, or has ended.
+        let Ok(comparison) = answer.await else { return };
+        let own = Arc::clone(&own);
+        let compared = tokio::task::spawn_blocking(move || compare(&comparison, own.as_ref().as_ref())).await;
+        verdict = match compared {
+            Ok(Ok(compared)) => Some(compared),
+            Ok(Err(error)) => return reply(shared, asker, Opcode::Error, &error.code().with(error.to_string())),
+            Err(panic) => {
+                tracing::error!(%panic, "two versions of a contract made the comparison panic");
+                return reply(shared, asker, Opcode::Error, &ErrorCode::Internal.with("the versions cannot be compared"));
+            }
+        };
+    }
 }

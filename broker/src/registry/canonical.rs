@@ -264,7 +264,7 @@ fn put_unpacked(out: &mut Vec<u8>, number: u32, kind: Kind, value: RawValue<'_>)
 }
 
 /// A default value without the freedom that its text has.
-fn canonical_default(kind: Kind, text: &str) -> Vec<u8> {
+pub(super) fn canonical_default(kind: Kind, text: &str) -> Vec<u8> {
     match kind {
         Kind::Double => text.parse::<f64>().map_or_else(|_| text.into(), |value| value.to_bits().to_be_bytes().into()),
         Kind::Float => text.parse::<f32>().map_or_else(|_| text.into(), |value| value.to_bits().to_be_bytes().into()),
@@ -316,7 +316,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// The JSON name that a field has without a `json_name` of its own.
-fn default_json_name(name: &str) -> String {
+pub(super) fn default_json_name(name: &str) -> String {
     let mut json_name = String::with_capacity(name.len());
     let mut upper = false;
     for c in name.chars() {

@@ -34,6 +34,8 @@ pub struct QueueContract {
     versions: Vec<Arc<ContractVersion>>,
     active: Option<Arc<ContractVersion>>,
     by_fingerprint: HashMap<Fingerprint, Arc<ContractVersion>, FxBuildHasher>,
+    /// Numbers of the versions whose publishers are refused.
+    retired: Vec<u32>,
 }
 
 /// One version of a queue's contract.
@@ -63,6 +65,12 @@ impl QueueContract {
     pub fn version(&self, version: u32) -> Option<&Arc<ContractVersion>> {
         let index = self.versions.binary_search_by_key(&version, |known| known.version).ok()?;
         Some(&self.versions[index])
+    }
+
+    /// Whether a version's publishers are refused.
+    #[must_use]
+    pub fn is_retired(&self, version: u32) -> bool {
+        self.retired.contains(&version)
     }
 
     /// All versions, by number.
@@ -120,10 +128,23 @@ impl Registry {
         match active {
             Some(None) => false,
             active => {
-                self.update(queue, |queue| queue.active = active.flatten());
+                self.update(queue, |queue| {
+                    queue.active = active.flatten();
+                    queue.retired.retain(|retired| Some(*retired) != version);
+                });
                 true
             }
         }
+    }
+
+    /// Has a version's publishers refused, until it is active again.
+    pub fn retire(&self, queue: &str, version: u32) {
+        let _writer = self.lock();
+        self.update(queue, |queue| {
+            if !queue.retired.contains(&version) {
+                queue.retired.push(version);
+            }
+        });
     }
 
     /// Forgets a queue's contracts. Who holds them keeps them.

@@ -217,7 +217,7 @@ fn judge(tables: &Tables, message: u32, payload: &[u8], unknown: Unknown) -> Res
     if valid { Ok(()) } else { explain(tables, message, unknown == Unknown::Refuse, payload) }
 }
 
-fn find_message(schema: &Schema, name: &str) -> Result<u32, SchemaError> {
+pub(super) fn find_message(schema: &Schema, name: &str) -> Result<u32, SchemaError> {
     let name = name.strip_prefix('.').unwrap_or(name);
     if let Some(index) = schema.find_message(name) {
         return Ok(index);

@@ -11,6 +11,7 @@ use crate::files::{DiskFiles, Files};
 use crate::http::QueueStats;
 use crate::journal::{JournalError, Spare, Synced};
 use crate::registry::Contract;
+use crate::registry::compatibility::{Candidate, Verdict};
 use crate::store::{Checkpoint, Checkpointed, StoreError};
 
 use super::explain::Explaining;
@@ -78,9 +79,42 @@ pub struct RegisterCommand {
     /// The compiled contract.
     pub contract: Arc<Contract>,
     /// Source files, when given.
-    pub sources: Vec<wire::SourceFile>,
+    pub sources: Arc<Vec<wire::SourceFile>>,
+    /// Register although it breaks the queue's rule.
+    pub force: bool,
     /// Only judge.
     pub dry_run: bool,
+    /// What is known of its compatibility.
+    pub check: Check,
+}
+
+/// A known version that wants to become the active one.
+#[derive(Debug)]
+pub struct ActivateCommand {
+    /// Who asked.
+    pub asker: Asker,
+    /// The request.
+    pub select: wire::SchemaSelect,
+    /// What is known of its compatibility.
+    pub check: Check,
+}
+
+/// The compatibility check of a command, as far as it has come.
+#[derive(Debug, Default)]
+pub struct Check {
+    /// What a comparison said.
+    pub verdict: Option<Verdict>,
+    /// Where the shard says what it wants compared before it answers. Dropped without a word: it has answered.
+    pub wanted: Option<oneshot::Sender<Compare>>,
+}
+
+/// What is to be compared.
+#[derive(Debug)]
+pub struct Compare {
+    /// The candidate, unless the connection has it.
+    pub candidate: Option<Candidate>,
+    /// The versions that it is compared with.
+    pub bases: Vec<Candidate>,
 }
 
 /// What a shard is asked to do.
@@ -149,6 +183,14 @@ pub enum Command {
     SchemaGet(Asker, wire::SchemaGet),
     /// SCHEMA_LIST.
     SchemaList(Asker, wire::SchemaList),
+    /// SCHEMA_ACTIVATE.
+    SchemaActivate(Box<ActivateCommand>),
+    /// SCHEMA_RETIRE.
+    SchemaRetire(Asker, wire::SchemaSelect),
+    /// SCHEMA_CLIENTS.
+    SchemaClients(Asker, String),
+    /// SCHEMA_DELETE.
+    SchemaDelete(Asker, String),
     /// PEEK.
     Peek(Asker, wire::Peek),
     /// EXPLAIN.
@@ -183,6 +225,7 @@ impl Command {
         match self {
             Command::Publish(command) => Some(command.asker),
             Command::Register(command) => Some(command.asker),
+            Command::SchemaActivate(command) => Some(command.asker),
             Command::Settle(asker, _, settle) => settle.confirm.then_some(*asker),
             Command::Consume(asker, _)
             | Command::Fetch(asker, _)
@@ -197,6 +240,9 @@ impl Command {
             | Command::GroupDelete(asker, _)
             | Command::SchemaGet(asker, _)
             | Command::SchemaList(asker, _)
+            | Command::SchemaRetire(asker, _)
+            | Command::SchemaDelete(asker, _)
+            | Command::SchemaClients(asker, _)
             | Command::Peek(asker, _)
             | Command::Explain(asker, _)
             | Command::Seek(asker, _)

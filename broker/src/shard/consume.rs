@@ -64,6 +64,7 @@ impl Shard {
         let subscribe =
             Subscribe { group, bounds: bounds(consume), concurrency: or_default(consume.concurrency, 1), visibility_timeout_ms };
         let group = queue.groups()[&group.group].name.clone();
+        self.clients.consumed(asker.session, queue.id, &group, &consume.contract, self.clock.now());
         let ack = wire::ConsumeAck { subscription: consume.subscription, group, group_existed, visibility_timeout_ms };
         Ok(self.dispatch.subscribe(key, &subscribe).map(|()| ack).map_err(|rejection| reply::refusal(&rejection)))
     }

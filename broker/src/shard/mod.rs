@@ -5,6 +5,7 @@
 //! the commit of what it depends on. It never touches a socket: frames go into outboxes. Read on in `turn` below, then `publish.rs`.
 
 mod checkpoint;
+mod clients;
 mod clock;
 mod command;
 mod consume;
@@ -23,6 +24,8 @@ mod queues;
 mod read;
 mod redrive;
 mod reply;
+mod schema_check;
+mod schema_versions;
 mod schemas;
 mod serve;
 mod start;
@@ -46,8 +49,9 @@ use crate::registry::Registry;
 use crate::store::{Location, Store};
 
 use checkpoint::Checkpoints;
+use clients::Clients;
 use clock::Clock;
-pub use command::{Asker, Command, PublishCommand, RegisterCommand, Stats, Window};
+pub use command::{ActivateCommand, Asker, Check, Command, Compare, PublishCommand, RegisterCommand, Stats, Window};
 pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
@@ -57,6 +61,7 @@ pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
 pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
+pub use schema_check::compare;
 pub use start::StartError;
 
 /// Commands taken in one turn at most, so that replies and deliveries are not put off for long.
@@ -95,6 +100,7 @@ pub struct Shard {
     payloads: Payloads,
     checkpoints: Checkpoints,
     sessions: FxHashMap<SessionId, Session>,
+    clients: Clients,
     touched: Vec<SessionId>,
     replies: Vec<Reply>,
     frames: DeliverFrames,
@@ -203,6 +209,7 @@ impl Shard {
         }
         match command {
             Command::Opened { session, outbox, window, client } => {
+                self.clients.opened(session, &client);
                 self.sessions.insert(session, Session { outbox, window, client, touched: false, holding: false });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
@@ -226,6 +233,10 @@ impl Shard {
             Command::Register(command) => self.register(*command)?,
             Command::SchemaGet(asker, get) => self.schema_get(asker, &get),
             Command::SchemaList(asker, list) => self.schema_list(asker, &list),
+            Command::SchemaActivate(command) => self.schema_activate(*command)?,
+            Command::SchemaRetire(asker, select) => self.schema_retire(asker, &select)?,
+            Command::SchemaClients(asker, name) => self.schema_clients(asker, &name),
+            Command::SchemaDelete(asker, name) => self.schema_delete(asker, &name)?,
             Command::Peek(asker, peek) => self.peek(asker, &peek)?,
             Command::Explain(asker, request) => self.explain(asker, request)?,
             Command::Explaining(search) => self.search(*search)?,
@@ -252,6 +263,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
+        self.clients.closed(session, now);
         self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.propose(now, proposal);

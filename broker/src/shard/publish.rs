@@ -1,11 +1,11 @@
 //! Publishing: from a decoded, validated request to an entry in the batch. The payload is copied once, into the batch's buffer.
 
 use bytes::Bytes;
-use qwerq_core::dispatch::Reason;
+use qwerq_core::dispatch::{GroupKey, Reason};
 use qwerq_core::entry::{ItemHead, MESSAGES_PER_ENTRY_MAX, Origin};
 use qwerq_core::options::{OnInvalid, SchemaMode};
 use qwerq_core::stored::{Content, key_hash};
-use qwerq_core::{Admission, MessageId, Millis, NewMessage, QueueId, QueueOptions};
+use qwerq_core::{Admission, MessageId, Millis, NewMessage, Queue, QueueId, QueueOptions, Rejection};
 use qwerq_proto::wire::{self, PublishItem};
 use qwerq_proto::{ErrorCode, MESSAGE_ID_BYTES, name};
 
@@ -37,6 +37,7 @@ impl Shard {
                 return Ok(());
             }
         };
+        self.clients.published(command.asker.session, queue, &command.publish.contract, self.clock.now());
         if let Err(error) = self.judge_again(queue, &mut command) {
             self.refuse_publish(&command, &error);
             return Ok(());
@@ -233,7 +234,17 @@ impl Shard {
         check_item(item)?;
         let queue = self.state.queue(queue).expect("just found or created");
         let message = new_message(item, message_size(item));
-        queue.admit(pending, now, &message).map_err(|rejection| reply::refusal(&rejection))
+        queue.admit(pending, now, &message).map_err(|rejection| self.refused(queue, now, &rejection))
+    }
+
+    /// A refusal by a full queue says how long whoever holds it up has been away.
+    pub(super) fn refused(&self, queue: &Queue, now: Millis, rejection: &Rejection) -> wire::Error {
+        let error = reply::refusal(rejection);
+        let Rejection::QueueFull { holder: Some(holder), .. } = rejection else { return error };
+        let group = queue.group(holder).map(|group| GroupKey { queue: queue.id, group: group.id });
+        let Some(idle_ms) = group.and_then(|key| self.dispatch.idle_ms(key, now)) else { return error };
+        let message = format!("{}, and has had no consumer for {}", error.message, seconds(idle_ms));
+        wire::Error { message, ..error }.detail("idle_ms", idle_ms)
     }
 
     fn message_id(&self, queue: QueueId, item: &PublishItem, now: u64) -> MessageId {
@@ -258,6 +269,10 @@ impl Shard {
             items,
         }));
     }
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{} s", ms / 1_000, ms % 1_000 / 100)
 }
 
 fn content(item: &PublishItem, id: MessageId, now: Millis, schema_version: u32) -> Content<'_, impl Iterator<Item = (&str, &str)>> {

@@ -217,6 +217,7 @@ impl Shard {
             delayed: queue.delayed().count(),
             backing_off,
             in_flight,
+            over_limit: queue.is_dlq() && queue.is_over_limits(),
         }
     }
 

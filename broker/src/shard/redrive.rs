@@ -138,7 +138,8 @@ impl Shard {
         let size = letter.payload.len() + kept().map(|header| header.name.len() + header.value.len()).sum::<usize>();
         let message = NewMessage { size: size as u64, idempotency_key: "" };
         let id = <[u8; 16]>::try_from(letter.id.as_ref()).map(MessageId).expect("a stored id has 16 bytes");
-        queue.admit(&self.pending, self.clock.now(), &message).map_err(|rejection| reply::refusal(&rejection))?;
+        let now = self.clock.now();
+        queue.admit(&self.pending, now, &message).map_err(|rejection| self.refused(queue, now, &rejection))?;
         self.pending.add(to, &message, id);
         let mut stored = Vec::with_capacity(letter.payload.len() + 64);
         let content = Content {

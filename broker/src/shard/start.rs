@@ -99,6 +99,7 @@ impl Shard {
             payloads,
             checkpoints: Checkpoints::new(checkpointer, bytes),
             sessions: FxHashMap::default(),
+            clients: super::clients::Clients::default(),
             touched: Vec::new(),
             replies: Vec::new(),
             frames: DeliverFrames::default(),

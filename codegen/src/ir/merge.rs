@@ -12,7 +12,7 @@ use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, Fi
 use super::{Locations, SchemaFile, editions, qualified};
 use crate::{
     compile::is_built_in,
-    contract::{ContractSource, TypeSource},
+    contract::{ContractSource, Request},
     diagnostic::{Diagnostic, Diagnostics},
 };
 
@@ -24,10 +24,15 @@ struct RawFiles {
 }
 
 /// One descriptor set and what of it is wanted.
-struct Source {
+pub(super) struct Source {
+    /// The queue whose contract it is; none for a folder's files.
+    pub(super) queue: Option<String>,
     /// How errors call it: `queue orders (version 3)`.
-    label: String,
-    files: Vec<(FileDescriptorProto, Bytes)>,
+    pub(super) label: String,
+    /// Decoded, editions lowered, and as they came.
+    pub(super) files: Vec<(FileDescriptorProto, Bytes)>,
+    /// Positions in `files`.
+    pub(super) by_name: HashMap<String, usize>,
     /// Top-level types by full name.
     types: HashMap<String, TypeAt>,
     /// Their full names by file.
@@ -47,39 +52,50 @@ enum Definition<'a> {
 }
 
 /// The merged files, sorted by package and name; errors and warnings go to `diagnostics`.
-pub(super) fn merge(contracts: &[&ContractSource], types: Option<&TypeSource>, diagnostics: &mut Diagnostics) -> Vec<SchemaFile> {
-    let mut sources = Vec::new();
-    let mut wanted: Vec<BTreeSet<String>> = Vec::new();
+pub(super) fn merge(request: &Request, diagnostics: &mut Diagnostics) -> Vec<SchemaFile> {
+    let (sources, roots) = sources(request, diagnostics);
+    let types_of = |source: &Source, files: &BTreeSet<usize>| files.iter().flat_map(|file| source.types_of_file(*file)).collect();
+    let wanted: Vec<BTreeSet<String>> = sources.iter().zip(&roots).map(|(s, files)| s.reachable(types_of(s, files))).collect();
+    let chosen = choose(&sources, &wanted, diagnostics);
+    collect(&sources, &chosen)
+}
+
+/// Every contract's descriptor set, sorted by queue, then the folder's; with each the files that are wanted whatever refers to them.
+pub(super) fn sources(request: &Request, diagnostics: &mut Diagnostics) -> (Vec<Source>, Vec<BTreeSet<usize>>) {
+    let mut contracts: Vec<&ContractSource> = request.contracts.iter().collect();
+    contracts.sort_by(|a, b| a.queue.cmp(&b.queue));
+    let (mut sources, mut wanted) = (Vec::new(), Vec::new());
     for contract in contracts {
         let label = match contract.version {
             0 => format!("queue {}", contract.queue),
             version => format!("queue {} (version {version})", contract.queue),
         };
-        let Some(source) = Source::decode(label, &contract.descriptor_set, diagnostics) else { continue };
+        let Some(mut source) = Source::decode(label, &contract.descriptor_set, diagnostics) else { continue };
+        source.queue = Some(contract.queue.clone());
         let mut roots = BTreeSet::new();
         for full_name in [Some(&contract.message_type), contract.reply_type.as_ref()].into_iter().flatten() {
             match source.file_of_message(full_name) {
-                Some(file) => roots.extend(source.types_of_file(file)),
+                Some(file) => {
+                    roots.insert(file);
+                }
                 None => diagnostics.push(
                     Diagnostic::error(format!("{}: its descriptor set does not define the message {full_name}", source.label))
                         .help("register the contract again with the file that defines it"),
                 ),
             }
         }
-        wanted.push(source.reachable(roots));
+        wanted.push(roots);
         sources.push(source);
     }
-    if let Some(types) = types
+    if let Some(types) = &request.types
         && let Some(source) = Source::decode("the folder".to_owned(), &types.descriptor_set, diagnostics)
     {
         let is_root = |file: &FileDescriptorProto| types.roots.iter().any(|root| root == file.name());
         let roots = source.files.iter().enumerate().filter(|(_, (file, _))| is_root(file));
-        let roots = roots.flat_map(|(at, _)| source.types_of_file(at)).collect();
-        wanted.push(source.reachable(roots));
+        wanted.push(roots.map(|(at, _)| at).collect());
         sources.push(source);
     }
-    let chosen = choose(&sources, &wanted, diagnostics);
-    collect(&sources, &chosen)
+    (sources, wanted)
 }
 
 impl Source {
@@ -111,11 +127,12 @@ impl Source {
             }
             by_file.push(names);
         }
-        Some(Source { label, files, types, by_file })
+        let by_name = files.iter().enumerate().map(|(at, (file, _))| (file.name().to_owned(), at)).collect();
+        Some(Source { queue: None, label, files, by_name, types, by_file })
     }
 
     /// The index of the file that defines the message, which may be nested.
-    fn file_of_message(&self, full_name: &str) -> Option<usize> {
+    pub(super) fn file_of_message(&self, full_name: &str) -> Option<usize> {
         let top = self.top_level_of(full_name)?;
         let at = self.types[top];
         let Definition::Message(mut message) = self.definition(at) else { return None };
@@ -235,7 +252,7 @@ fn normal_syntax(file: &FileDescriptorProto) -> &str {
 }
 
 /// The first element of `other` that `message` lacks or has otherwise.
-fn first_missing(message: &DescriptorProto, other: &DescriptorProto, name: &str) -> Option<String> {
+pub(super) fn first_missing(message: &DescriptorProto, other: &DescriptorProto, name: &str) -> Option<String> {
     for field in &other.field {
         let path = format!("{name}.{}", field.name());
         match message.field.iter().find(|f| f.number() == field.number()) {
@@ -269,7 +286,7 @@ fn first_missing(message: &DescriptorProto, other: &DescriptorProto, name: &str)
     None
 }
 
-fn first_missing_value(enumeration: &EnumDescriptorProto, other: &EnumDescriptorProto, name: &str) -> Option<String> {
+pub(super) fn first_missing_value(enumeration: &EnumDescriptorProto, other: &EnumDescriptorProto, name: &str) -> Option<String> {
     let has = |value: &prost_types::EnumValueDescriptorProto| {
         enumeration.value.iter().any(|v| v.name() == value.name() && v.number() == value.number())
     };

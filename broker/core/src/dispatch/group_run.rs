@@ -28,6 +28,8 @@ pub(crate) struct GroupRun {
     /// Messages that retention took since the last delivery.
     pub(crate) skipped: u64,
     pub(crate) consumers: u32,
+    /// Since when there is none.
+    pub(crate) idle_since: Option<Millis>,
     /// Whether the group is in the list of runnable ones.
     pub(crate) queued: bool,
     /// Consumers with credit, least loaded first.
@@ -135,6 +137,19 @@ impl GroupRun {
         Some(seq)
     }
 
+    /// What was just picked goes to nobody now; a fresh message is fresh again.
+    pub(crate) fn put_back(&mut self, seq: Seq) {
+        if self.redelivered_last {
+            self.ready.insert(seq);
+            return;
+        }
+        self.cursor = seq;
+        if let Some(key) = self.held.remove(&seq) {
+            let run = self.keys.remove(&key).expect("a held key has a run");
+            debug_assert!(run.waiting.is_empty(), "nobody waits for a key that was just taken");
+        }
+    }
+
     fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
         // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
         // created over many gaps would never close them.
@@ -239,9 +254,13 @@ impl GroupRun {
 
     /// Begins anew at `floor`; whoever consumes goes on.
     pub(crate) fn restart(&mut self, floor: Seq) {
-        let fresh =
-            GroupRun { consumers: self.consumers, queued: self.queued, offers: std::mem::take(&mut self.offers), ..GroupRun::new(floor) };
-        *self = fresh;
+        *self = GroupRun {
+            consumers: self.consumers,
+            idle_since: self.idle_since,
+            queued: self.queued,
+            offers: std::mem::take(&mut self.offers),
+            ..GroupRun::new(floor)
+        };
     }
 
     pub(crate) fn blocked_keys(&self) -> u64 {

@@ -365,7 +365,7 @@ impl Dispatch {
         let picked = Picked::new(queue, group, seq);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
         if !subscription.has_room(picked.bytes) {
-            run.ready.insert(seq);
+            run.put_back(seq);
             run.withdraw(to, subscription);
             subscription.pull.as_mut().expect("only a pull has no room").full = true;
             return None;
@@ -792,6 +792,12 @@ impl Dispatch {
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.leases.len() as u64
+    }
+
+    /// How long a group has had no consumer, as far as this run of the broker knows; `None`: it has one.
+    #[must_use]
+    pub fn idle_ms(&self, key: GroupKey, now: Millis) -> Option<u64> {
+        self.groups.get(&key)?.idle_since.map(|since| now.saturating_sub(since))
     }
 
     /// What a group is doing.

@@ -85,10 +85,7 @@ impl Retention {
 }
 
 fn is_crowded(queue: &Queue) -> bool {
-    let options = &queue.options;
-    options.on_full == OnFull::DropOldest
-        && ((options.max_messages != 0 && queue.stored_messages() > options.max_messages)
-            || (options.max_bytes != 0 && queue.stored_bytes() > options.max_bytes))
+    queue.options.on_full == OnFull::DropOldest && queue.is_over_limits()
 }
 
 impl Dispatch {
@@ -155,7 +152,8 @@ impl Dispatch {
     fn end_idle_groups(&mut self, state: &State, now: Millis, proposals: &mut Vec<Proposal>) {
         for key in std::mem::take(&mut self.retention.changed) {
             self.retention.forget_group(key);
-            let Some(run) = self.groups.get(&key) else { continue };
+            let Some(run) = self.groups.get_mut(&key) else { continue };
+            run.idle_since = (run.consumers == 0).then(|| run.idle_since.unwrap_or(now));
             let expiry = state.queue(key.queue).map_or(0, |queue| queue.options.group_expiry_ms);
             if run.consumers == 0 && expiry != 0 {
                 let at = now.saturating_add(expiry);

@@ -513,6 +513,12 @@ fn a_consumer_that_dies_on_one_message_sends_only_that_one_to_the_dead_letters()
 }
 
 #[test]
+fn a_stopped_consumer_beside_a_healthy_one_sends_nothing_to_the_dead_letters() {
+    let steps = "publish a b; lease 30s; lease 60s; +30s; ack a; ack b; publish c; +300s; letters";
+    check(steps, "deliver a #1; deliver b #1; deliver a #2; deliver b #2; deliver c #1; no letters");
+}
+
+#[test]
 fn twenty_rolling_restarts_count_nothing() {
     let mut scenario = Scenario::new(QueueOptions::default());
     scenario.take(&format!("publish a b c; {}letters", "lease 60s x10; close; ".repeat(20)));

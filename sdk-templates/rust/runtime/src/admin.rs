@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::request::Repeat;
 use crate::subscription::StartAt;
 
-pub use qwerq_proto::wire::{Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaVersion, SourceFile};
+pub use qwerq_proto::wire::{
+    Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 
 /// A schema to register. See [`Client::register_schema`].
 #[derive(Debug, Clone, Default)]
@@ -43,12 +45,26 @@ pub struct Schema {
     pub sources: Vec<SourceFile>,
     /// Only of a registration: the content was known; no new version was made.
     pub existed: bool,
+    /// What the compatibility check found: breaks that were not refused, and warnings.
+    pub findings: Vec<SchemaFinding>,
+    /// The rule that the check applied, such as `wire-json,full,last`.
+    pub compatibility: String,
+    /// Only of a dry run: a registration would be refused.
+    pub refused: bool,
 }
 
 impl Schema {
     fn from_wire(response: wire::SchemaResponse) -> Result<Schema, Error> {
         let version = response.version.ok_or_else(|| Error::protocol("SCHEMA_RESPONSE without a version"))?;
-        Ok(Schema { version, descriptor_set: response.descriptor_set, sources: response.sources, existed: response.existed })
+        Ok(Schema {
+            version,
+            descriptor_set: response.descriptor_set,
+            sources: response.sources,
+            existed: response.existed,
+            findings: response.findings,
+            compatibility: response.compatibility,
+            refused: response.refused,
+        })
     }
 }
 
@@ -199,6 +215,46 @@ impl Client {
         let request = wire::SchemaGet { queue: queue.to_owned(), version: 0, fingerprint: Bytes::copy_from_slice(fingerprint) };
         let response = self.request(Opcode::SchemaGet, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
         Schema::from_wire(response)
+    }
+
+    /// Makes a version active again, after the compatibility check unless `force`; a retired one is taken back.
+    ///
+    /// # Errors
+    /// `schema-incompatible`, `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn activate_schema(&self, queue: &str, version: u32, force: bool) -> Result<Schema, Error> {
+        let request = wire::SchemaSelect { queue: queue.to_owned(), version, force };
+        let response = self.request(Opcode::SchemaActivate, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
+        Schema::from_wire(response)
+    }
+
+    /// Has the publishers of a version refused, until it is active again.
+    ///
+    /// # Errors
+    /// `invalid-argument` for the active version, `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn retire_schema(&self, queue: &str, version: u32) -> Result<Schema, Error> {
+        let request = wire::SchemaSelect { queue: queue.to_owned(), version, force: false };
+        let response = self.request(Opcode::SchemaRetire, &request, Opcode::SchemaResponse, Repeat::Safe).await?;
+        Schema::from_wire(response)
+    }
+
+    /// Takes a queue's contract away, all versions of it; its messages stay.
+    ///
+    /// # Errors
+    /// `schema-not-found`, `queue-not-found`; see [`Error`].
+    pub async fn delete_schema(&self, queue: &str) -> Result<(), Error> {
+        let request = wire::QueueName { name: queue.to_owned() };
+        self.command(Opcode::SchemaDelete, &request, Repeat::Unsafe).await
+    }
+
+    /// Who publishes to a queue and consumes from it, with which version, now and in the last 30 days.
+    ///
+    /// # Errors
+    /// `queue-not-found`; see [`Error`].
+    pub async fn schema_clients(&self, queue: &str) -> Result<Vec<SchemaClient>, Error> {
+        let request = wire::QueueName { name: queue.to_owned() };
+        let response: wire::SchemaClients =
+            self.request(Opcode::SchemaClients, &request, Opcode::SchemaClientsResponse, Repeat::Safe).await?;
+        Ok(response.clients)
     }
 
     /// The active version of every contract.

@@ -264,7 +264,11 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.answered {
-            let error = ErrorCode::Internal.with("the responder dropped the call without a reply");
+            // Clocks differ by a moment: the caller may still wait, and should hear what it would hear a moment later.
+            let error = match self.remaining().is_zero() {
+                true => ErrorCode::Timeout.with("the deadline passed before the responder replied"),
+                false => ErrorCode::Internal.with("the responder dropped the call without a reply"),
+            };
             // Whoever is disconnected or closed has lost the caller already.
             let _ = self.send(wire::CallResponse { error: Some(error), ..wire::CallResponse::default() });
         }

@@ -72,6 +72,8 @@ pub struct FetchOptions {
     pub detached: bool,
     /// Where a new group begins.
     pub start_at: Option<StartAt>,
+    /// The fingerprint of the contract that the consumer was generated from.
+    pub contract: Option<[u8; 32]>,
 }
 
 impl Client {
@@ -171,7 +173,7 @@ impl Client {
             visibility_timeout_ms: options.visibility_timeout.map(millis).unwrap_or_default(),
             detached: options.detached,
             start_at: options.start_at.map(StartAt::into_wire),
-            contract: bytes::Bytes::new(),
+            contract: options.contract.map_or_else(bytes::Bytes::new, |contract| bytes::Bytes::copy_from_slice(&contract)),
         };
         let reply = self.ask(Opcode::Fetch, &request, Repeat::Unsafe).await?;
         let ledger = Arc::clone(&reply.ledger);

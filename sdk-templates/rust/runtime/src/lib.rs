@@ -26,6 +26,10 @@
 //!   acks before it.
 //! - **Calls.** [`Client::call`] ends by a reply, an error of the responder or of the broker, or its deadline, and never twice. A responder
 //!   ([`Client::serve`], [`Service::serve`]) gets each call once; one whose deadline has passed does not reach a handler any more.
+//!   Without a subscription: [`Client::fetch`] pulls, and a detached lease outlives its connection ([`Client::settle_leases`]). A reader
+//!   without a group (of a stream, or [`ConsumeOptions::tail`]) gets deliveries without leases; settling one of these does nothing.
+//! - **Looking after a queue.** Options, groups, stored messages ([`Client::peek`]), dead letters ([`Client::dead_letters`],
+//!   [`Client::redrive`]) and contracts are calls on [`Client`].
 //! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,
 //!   as are publishes with an idempotency key; others report [`Error::Disconnected`]. Leases end with their connection: settling one gives
 //!   `stale-lease`, and the message is delivered again.
@@ -79,7 +83,9 @@ pub use prost_types;
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
-pub use admin::{Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaVersion, SourceFile};
+pub use admin::{
+    Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
+};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};

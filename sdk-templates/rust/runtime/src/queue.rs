@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use bytes::Bytes;
 
-use crate::client::Client;
+use crate::client::{Client, FetchOptions};
 use crate::contract::{Contract, ContractInfo};
 use crate::delivery::{Delivery, Settlement};
 use crate::error::{DecodeError, Error};
@@ -91,6 +91,16 @@ impl<M: prost::Message + Default> Queue<M> {
         let inner = self.publisher.client().consume(self.contract.queue, options).await?;
         Ok(TypedSubscription { inner, message_type: self.contract.message_type, message: PhantomData })
     }
+
+    /// Pulls decoded messages; see [`Client::fetch`]. One that does not decode is in its place, still leased.
+    ///
+    /// # Errors
+    /// See [`Client::fetch`].
+    pub async fn fetch(&self, options: FetchOptions) -> Result<Vec<Result<Typed<M>, Box<Undecodable>>>, Error> {
+        let options = FetchOptions { contract: self.contract.known_fingerprint(), ..options };
+        let deliveries = self.publisher.client().fetch(self.contract.queue, options).await?;
+        Ok(deliveries.into_iter().map(|delivery| Typed::decode(delivery, self.contract.message_type)).collect())
+    }
 }
 
 fn encode<M: prost::Message>(message: &M) -> Message {
@@ -124,18 +134,7 @@ impl<M: prost::Message + Default> TypedSubscription<M> {
             Ok(delivery) => delivery,
             Err(error) => return Some(Err(ReceiveError::Client(error))),
         };
-        Some(match M::decode(delivery.payload.clone()) {
-            Ok(body) => Ok(Typed { body, delivery }),
-            Err(error) => {
-                let error = DecodeError {
-                    queue: delivery.queue().to_owned(),
-                    seq: delivery.seq,
-                    message_type: self.message_type.to_owned(),
-                    source: error,
-                };
-                Err(ReceiveError::Undecodable(Box::new(Undecodable { delivery, error })))
-            }
-        })
+        Some(Typed::decode(delivery, self.message_type).map_err(ReceiveError::Undecodable))
     }
 
     /// The untyped subscription, for batches or raw payloads.
@@ -168,6 +167,19 @@ pub struct Typed<M> {
     pub body: M,
     /// The delivery: seq, attempt, headers, lease.
     pub delivery: Delivery,
+}
+
+impl<M: prost::Message + Default> Typed<M> {
+    fn decode(delivery: Delivery, message_type: &str) -> Result<Typed<M>, Box<Undecodable>> {
+        match M::decode(delivery.payload.clone()) {
+            Ok(body) => Ok(Typed { body, delivery }),
+            Err(source) => {
+                let (queue, seq) = (delivery.queue().to_owned(), delivery.seq);
+                let error = DecodeError { queue, seq, message_type: message_type.to_owned(), source };
+                Err(Box::new(Undecodable { delivery, error }))
+            }
+        }
+    }
 }
 
 impl<M> Typed<M> {

@@ -423,6 +423,25 @@ async fn a_typed_subscription_decodes_and_hands_over_what_does_not_decode() {
     assert!(reject.reason.contains("seq 2"), "{}", reject.reason);
 }
 
+#[tokio::test]
+async fn a_typed_fetch_decodes_under_its_contract_and_keeps_what_does_not_decode_in_its_place() {
+    let (client, mut peer, _broker) = connected().await;
+    let orders = client.queue::<Orders>();
+    let order = wire::Header { name: "n".into(), value: "v".into() };
+    let (fetched, ()) = tokio::join!(orders.fetch(FetchOptions { max: 2, ..FetchOptions::default() }), async {
+        let (id, fetch) = peer.expect::<wire::Fetch>(Opcode::Fetch).await;
+        assert_eq!(&fetch.contract[..], [7; 32]);
+        let bad = wire::Delivered { payload: "\u{1}".into(), ..delivered(1) };
+        let good = wire::Delivered { payload: bytes_of(&order), ..delivered(2) };
+        peer.send(Opcode::Fetched, id, &wire::Fetched { messages: vec![bad, good], next_seq: None }).await;
+    });
+    let mut fetched = fetched.unwrap();
+    assert_eq!(fetched.pop().unwrap().unwrap().body, order);
+    fetched.pop().unwrap().unwrap_err().reject().unwrap();
+    let (_, reject) = peer.expect::<wire::Settle>(Opcode::Reject).await;
+    assert_eq!(seqs(&reject), [1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_consume_leaves_no_subscription_behind() {
     let (client, mut peer, _broker) = connected().await;

@@ -61,7 +61,12 @@ impl Model {
             Body::Purged { queue, to, delayed_to } => self.purge(*queue, *to, *delayed_to),
             Body::Sought { queue, group, to } => self.seek(*queue, *group, *to),
             Body::SettledThrough { queue, group, through } => self.settle_through(*queue, *group, *through),
-            Body::SchemaFile { .. } | Body::SchemaVersion { .. } | Body::SchemaActive { .. } => {
+            Body::SchemaFile { .. }
+            | Body::SchemaVersion { .. }
+            | Body::SchemaActive { .. }
+            | Body::SchemaRetired { .. }
+            | Body::SchemaDeleted { .. }
+            | Body::SchemaRefreshed { .. } => {
                 unreachable!("the simulation has no contracts")
             }
         }

@@ -1,0 +1,163 @@
+//! Generated TypeScript against a real broker: `tests/data/typescript/conversation.test.ts` is compiled with what `gen` makes of the broker's
+//! contracts, and run by Node; so are the services of the example.
+//!
+//! tsc and Node's types are those that sdk-templates/typescript/runtime pins. Without them the tests are skipped by name; in CI they fail.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::broker::Broker;
+use support::corpus::say;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What npm has installed; `None`, and said so, where it has not.
+fn node_modules() -> Option<PathBuf> {
+    let runtime = root().join("sdk-templates/typescript/runtime");
+    let modules = runtime.join("node_modules");
+    if modules.join("typescript").is_dir() {
+        return Some(modules);
+    }
+    let missing = format!("tsc is not installed: run `npm ci` in {}", runtime.display());
+    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+    assert!(!in_ci, "{missing}");
+    say(&format!("Skipped: {missing}"));
+    None
+}
+
+/// A folder in which TypeScript compiles and finds its packages.
+fn project(modules: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::os::unix::fs::symlink(modules, folder.path().join("node_modules")).expect("a link");
+    fs::write(folder.path().join("package.json"), r#"{ "type": "module" }"#).expect("writable");
+    folder
+}
+
+/// Compiles `src` to `build`, with the strictest settings.
+fn compile(modules: &Path, folder: &Path) {
+    let config = r#"{ "compilerOptions": { "target": "es2022", "module": "nodenext", "lib": ["es2022", "esnext.disposable"], "types": ["node"],
+        "rootDir": "src", "outDir": "build", "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
+        "noPropertyAccessFromIndexSignature": true, "verbatimModuleSyntax": true }, "include": ["src"] }"#;
+    fs::write(folder.join("tsconfig.json"), config).expect("writable");
+    let tsc = Command::new("node").arg(modules.join("typescript/bin/tsc")).arg("--project").arg(folder).output().expect("node runs");
+    assert!(tsc.status.success(), "{}", String::from_utf8_lossy(&tsc.stdout));
+}
+
+/// Registers a contract of kitchen.proto.
+fn register(broker: &Broker, token: &str, arguments: &[&str]) {
+    let proto = root().join("tests/data/typescript/kitchen.proto");
+    let mut command = broker.command(&["schema", "register", "-p", proto.to_str().expect("a path in UTF-8")]);
+    let done = command.args(arguments).env("QWERQ_AUTH_TOKEN", token).output().expect("the binary runs");
+    assert!(done.status.success(), "{done:?}");
+}
+
+fn generate(broker: &Broker, token: &str, out: &Path, further: &[&str]) -> std::process::Output {
+    let mut command = broker.command(&["gen", "--lang", "typescript", "--out", out.to_str().expect("a path in UTF-8")]);
+    command.args(further).env("QWERQ_AUTH_TOKEN", token).output().expect("the binary runs")
+}
+
+#[test]
+fn generated_clients_and_a_broker_understand_each_other() {
+    let Some(modules) = node_modules() else { return };
+    let token = "s3cret";
+    let broker = Broker::start_with(&[], &[("QWERQ_AUTH_TOKEN", token)]);
+    register(&broker, token, &["-q", "everything", "-m", "kitchen.v1.Everything"]);
+    register(&broker, token, &["-q", "bulk", "-m", "kitchen.v1.Everything"]);
+    register(&broker, token, &["-q", "kitchen.ask_cook", "-m", "kitchen.v1.Question", "--reply", "kitchen.v1.Answer"]);
+
+    let folder = project(&modules);
+    let src = folder.path().join("src");
+    let generated = generate(&broker, token, &src.join("queues"), &[]);
+    assert!(generated.status.success(), "{generated:?}");
+    fs::copy(root().join("tests/data/typescript/conversation.test.ts"), src.join("conversation.test.ts")).expect("copied");
+    compile(&modules, folder.path());
+
+    let test = Command::new("node")
+        .args(["--test", "build/conversation.test.js"])
+        .current_dir(folder.path())
+        .env("QWERQ_BROKER", broker.broker())
+        .env("QWERQ_TOKEN", token)
+        .output()
+        .expect("node runs");
+    assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
+}
+
+#[test]
+fn a_second_run_writes_nothing_and_check_says_so() {
+    let broker = Broker::start(&[]);
+    register(&broker, "", &["-q", "everything", "-m", "kitchen.v1.Everything"]);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for (further, said) in [(&[][..], "0 removed, 0 unchanged\n"), (&[], "0 written, 0 removed, "), (&["--check"], "is up to date\n")] {
+        let done = generate(&broker, "", folder.path(), further);
+        assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains(said), "{done:?}");
+    }
+    // A project that wants another suffix gets it everywhere.
+    let done = generate(&broker, "", folder.path(), &["--import-suffix", "ts"]);
+    assert!(done.status.success());
+    for entry in fs::read_dir(folder.path().join("qwerq")).expect("the runtime") {
+        let text = fs::read_to_string(entry.expect("an entry").path()).expect("text");
+        assert!(!text.lines().any(|line| line.contains("from \"./") && line.ends_with(".js\";")), "{text}");
+    }
+}
+
+#[test]
+fn the_examples_code_is_what_the_compiler_makes_and_its_services_do_what_they_say() {
+    let example = root().join("examples/orders-typescript");
+    let broker = Broker::start(&[]);
+    let folder = root().join("examples/orders/proto");
+    let (proto, include) = (folder.join("shop/v1/order.proto"), folder.to_str().expect("a path in UTF-8"));
+    let proto = proto.to_str().expect("a path in UTF-8");
+    let done = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
+    assert!(done.status.success(), "{done:?}");
+    let checked = generate(&broker, "", &example.join("src/queues"), &["--check"]);
+    assert!(checked.status.success(), "{checked:?}");
+
+    let Some(modules) = node_modules() else { return };
+    let project = project(&modules);
+    copy_folder(&example.join("src"), &project.path().join("src"));
+    compile(&modules, project.path());
+    let start = |service: &str, argument: &str| {
+        let mut command = Command::new("node");
+        command.args([&format!("build/{service}.js"), argument]).current_dir(project.path()).env("QWERQ_BROKER", broker.broker());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("node runs")
+    };
+    let mut consumer = start("consumer", "");
+    let mut lines = BufReader::new(consumer.stdout.take().expect("piped")).lines().map(|line| line.expect("text"));
+    assert_eq!(lines.next().as_deref(), Some("waiting for orders"));
+    let published = start("publisher", "3").wait_with_output().expect("the publisher ends");
+    assert!(published.status.success());
+    let published = String::from_utf8_lossy(&published.stdout).into_owned();
+    let [first, second, third, refused] = published.lines().collect::<Vec<_>>()[..] else { panic!("{published}") };
+    for (line, order) in [(first, "o-1"), (second, "o-2"), (third, "o-3")] {
+        assert!(line.starts_with(&format!("published {order} as ")), "{line}");
+    }
+    assert!(refused.starts_with("refused: schema-violation: field `id` (string) has wire type 0"), "{refused}");
+    let seen: Vec<String> = lines.by_ref().take(4).collect();
+    let problem = "cannot bill o-3, attempt 1: the payment provider wants more time";
+    assert_eq!(seen, ["billed o-1, attempt 1", "billed o-2, attempt 1", problem, "billed o-3, attempt 2"]);
+    let pid = rustix::process::Pid::from_child(&consumer);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("the consumer runs");
+    assert_eq!(lines.collect::<Vec<_>>(), ["stopped"]);
+    assert!(consumer.wait().expect("the consumer was ours").success());
+    // Closing has the acks confirmed, so nothing is left.
+    assert_eq!(broker.metric("qwerq_queue_depth{queue=\"orders\"}"), 0.0);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the copy's folder can be made");
+    for entry in fs::read_dir(from).expect("the folder is there") {
+        let from = entry.expect("the folder can be listed").path();
+        let to = to.join(from.file_name().expect("an entry has a name"));
+        if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            fs::copy(&from, &to).expect("the file can be copied");
+        }
+    }
+}

