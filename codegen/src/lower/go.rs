@@ -18,6 +18,8 @@ mod index;
 mod names;
 mod package;
 mod source;
+#[cfg(test)]
+mod wire;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
