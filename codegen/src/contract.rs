@@ -37,7 +37,8 @@ pub enum Language {
 }
 
 /// How TypeScript names the files that it imports.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ImportSuffix {
     /// `./order_pb.js`: what Node and browsers load after compiling. Bundlers understand it too.
     #[default]

@@ -5,23 +5,20 @@
 //! version.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
 use prost::{Message, bytes::Bytes};
-use serde::Deserialize;
-use toml::Spanned;
 
 use crate::{
     compile::{self, Compiled},
+    config::{CONFIG, Config},
     contract::{ContractSource, TypeSource, UNKNOWN_FINGERPRINT},
-    diagnostic::{Diagnostic, Diagnostics, Place},
+    diagnostic::{Diagnostic, Diagnostics},
+    lock,
 };
-
-/// The file that names the queues.
-pub const CONFIG: &str = "qwerq.toml";
 
 /// What a folder gives: the two sources of a [`crate::contract::Request`].
 #[derive(Debug, Clone)]
@@ -30,24 +27,10 @@ pub struct Folder {
     pub contracts: Vec<ContractSource>,
     /// Every message of every .proto file in the folder.
     pub types: TypeSource,
+    /// By queue: the .proto files of its contract as people wrote them, path and text.
+    pub sources: BTreeMap<String, Vec<(String, String)>>,
     /// What the reader should know.
     pub warnings: Diagnostics,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Config {
-    #[serde(default)]
-    queue: Vec<QueueConfig>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueueConfig {
-    name: Spanned<String>,
-    message: Spanned<String>,
-    reply: Option<Spanned<String>>,
-    /// The file that defines the message, relative to the folder; needed only to choose between several.
-    proto: Option<String>,
 }
 
 /// A FileDescriptorSet whose files stay bytes.
@@ -69,8 +52,16 @@ struct FileName {
 /// # Errors
 /// Everything that is wrong in any of the files or in `qwerq.toml`, all at once.
 pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
+    let config = Config::read(&dir.join(CONFIG))?.unwrap_or_default();
+    read_with(dir, includes, &config)
+}
+
+/// The same, with the queues that `config` names, wherever it lies.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(dir: &Path, includes: &[PathBuf], config: &Config) -> Result<Folder, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
-    let (config, config_text) = read_config(dir)?;
     let mut protos = Vec::new();
     find_protos(dir, &mut protos).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
     if protos.is_empty() {
@@ -80,7 +71,7 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
     let mut all = RawFiles::default();
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut roots = Vec::new();
-    let mut found: Vec<Option<Compiled>> = config.queue.iter().map(|_| None).collect();
+    let mut found: Vec<Option<Compiled>> = config.queues().iter().map(|_| None).collect();
     for proto in &protos {
         let name = proto.strip_prefix(dir).unwrap_or(proto).components().map(|c| c.as_os_str().to_string_lossy()).collect::<Vec<_>>();
         let name = name.join("/");
@@ -98,7 +89,7 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
                 all.file.push(file);
             }
         }
-        for (queue, slot) in config.queue.iter().zip(&mut found) {
+        for (queue, slot) in config.queues().iter().zip(&mut found) {
             let here = queue.proto.as_ref().is_none_or(|wanted| *wanted == name);
             if slot.is_none() && here && compiled.messages.iter().any(|message| message == queue.message.get_ref()) {
                 *slot = Some(compiled.clone());
@@ -109,26 +100,23 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    let place = |value: &Spanned<String>| Place {
-        file: dir.join(CONFIG).display().to_string(),
-        line_column: Some(line_column(&config_text, value.span().start)),
-    };
-    let mut contracts = Vec::new();
-    for (queue, compiled) in config.queue.iter().zip(found) {
+    let (mut contracts, mut sources) = (Vec::new(), BTreeMap::new());
+    for (queue, compiled) in config.queues().iter().zip(found) {
         match compiled {
             None => diagnostics.push(Diagnostic {
-                place: Some(place(&queue.message)),
+                place: Some(config.place(&queue.message)),
                 ..Diagnostic::error(format!("no file of the folder defines the message {}", queue.message.get_ref()))
                     .help("write the full name, package included: `message = \"shop.v1.Order\"`")
             }),
             Some(compiled) => {
                 if let Some(reply) = queue.reply.as_ref().filter(|reply| !compiled.has_message(reply.get_ref())) {
                     diagnostics.push(Diagnostic {
-                        place: Some(place(reply)),
+                        place: Some(config.place(reply)),
                         ..Diagnostic::error(format!("the reply type {} is neither in the message's file nor imported", reply.get_ref()))
                             .help("define it in the same file, or import the file that defines it")
                     });
                 }
+                sources.insert(queue.name.get_ref().clone(), compiled.sources);
                 contracts.push(ContractSource {
                     queue: queue.name.get_ref().clone(),
                     version: 0,
@@ -150,25 +138,7 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    Ok(Folder { contracts, types: TypeSource { roots, descriptor_set: all.encode_to_vec().into() }, warnings: diagnostics })
-}
-
-fn read_config(dir: &Path) -> Result<(Config, String), Diagnostics> {
-    let path = dir.join(CONFIG);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => {
-            return Err(Diagnostic::error(format!("cannot read it: {error}")).at(path.display().to_string(), None).into());
-        }
-    };
-    match toml::from_str(&text) {
-        Ok(config) => Ok((config, text)),
-        Err(error) => {
-            let line_column = error.span().map(|span| line_column(&text, span.start));
-            Err(Diagnostic::error(error.message()).at(path.display().to_string(), line_column).into())
-        }
-    }
+    Ok(Folder { contracts, types: TypeSource { roots, descriptor_set: all.encode_to_vec().into() }, sources, warnings: diagnostics })
 }
 
 /// All .proto files and descriptor sets, sorted; hidden folders and those of package managers and builds are left out.
@@ -183,16 +153,9 @@ fn find_protos(dir: &Path, protos: &mut Vec<PathBuf>) -> Result<(), Diagnostic> 
             if !skipped {
                 find_protos(&path, protos)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "proto" || extension == "binpb") {
+        } else if path.extension().is_some_and(|extension| extension == "proto" || extension == "binpb") && name != lock::DESCRIPTORS {
             protos.push(path);
         }
     }
     Ok(())
-}
-
-/// 1-based line and column of a byte offset.
-fn line_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..offset.min(text.len())];
-    let line = before.matches('\n').count() + 1;
-    (line, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
 }

@@ -6,10 +6,12 @@
 //! folder ([`folder`]).
 
 pub mod compile;
+pub mod config;
 pub mod contract;
 pub mod diagnostic;
 pub mod folder;
 mod ir;
+pub mod lock;
 mod lower;
 mod naming;
 pub mod output;
