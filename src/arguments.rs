@@ -128,10 +128,18 @@ Examples:
   qwer-q explain -q orders --key customer-7 --json | jq -r .cause";
 
 const GEN_EXAMPLES: &str = "\
+Without --lang and --out, qwerq.toml says what to generate; the contracts are written down in qwerq.lock beside it. Commit both.
+
+Exit codes: 0 done or up to date, 1 failed, refused or stale, 2 wrong usage, 3 cannot reach the broker.
+
 Examples:
+  qwer-q gen                       # what qwerq.toml says, from the broker
+  qwer-q gen --locked              # the same from qwerq.lock, offline
+  qwer-q gen --check               # for CI, offline: fails when code and lock do not agree
+  qwer-q gen verify                # for CI: is the lock what the broker has?
   qwer-q gen --lang rust --out src/qwerq
   qwer-q gen --lang rust --out src/qwerq --from proto/
-  qwer-q gen --lang rust --out src/qwerq --check     # for CI: fails when the output is stale
+  qwer-q gen --lang rust --out src/qwerq --check
   qwer-q gen --lang go --out queues";
 
 const BENCH_EXAMPLES: &str = "\

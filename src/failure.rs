@@ -18,6 +18,10 @@ pub(crate) enum Exit {
     Usage,
     /// 3: no broker was reached.
     Unreachable,
+    /// 4, of `gen verify`: the broker's contracts are not those of the lock, and compatible.
+    Differs,
+    /// 5, of `gen verify`: they break the code that was made from the lock.
+    Breaks,
 }
 
 /// An error as the user sees it.
@@ -43,6 +47,16 @@ impl Failure {
     /// Exit code 3.
     pub(crate) fn unreachable(cause: impl Into<String>) -> Failure {
         Failure::new(Exit::Unreachable, cause)
+    }
+
+    /// Exit code 4.
+    pub(crate) fn differs(cause: impl Into<String>) -> Failure {
+        Failure::new(Exit::Differs, cause)
+    }
+
+    /// Exit code 5.
+    pub(crate) fn breaks(cause: impl Into<String>) -> Failure {
+        Failure::new(Exit::Breaks, cause)
     }
 
     fn new(exit: Exit, cause: impl Into<String>) -> Failure {
@@ -119,6 +133,8 @@ impl Failure {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Unreachable => 3,
+            Exit::Differs => 4,
+            Exit::Breaks => 5,
         })
     }
 }

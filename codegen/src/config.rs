@@ -108,12 +108,18 @@ impl Config {
         }
     }
 
+    /// A path of the file, relative to the working directory.
+    #[must_use]
+    pub fn relative(&self, path: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(path)
+    }
+
     /// The folder of .proto files, relative to the working directory; `None`: the contracts are a broker's. `[[queue]]` alone means the
     /// file's own folder.
     #[must_use]
     pub fn from(&self) -> Option<PathBuf> {
         match &self.keys.from {
-            Some(from) => Some(self.folder().join(from)),
+            Some(from) => Some(self.relative(from)),
             None if self.keys.queue.is_empty() => None,
             None => Some(self.folder().to_owned()),
         }
@@ -122,7 +128,7 @@ impl Config {
     /// The folders in which imports are looked for, relative to the working directory.
     #[must_use]
     pub fn includes(&self) -> Vec<PathBuf> {
-        self.keys.include.iter().map(|include| self.folder().join(include)).collect()
+        self.keys.include.iter().map(|include| self.relative(include)).collect()
     }
 
     /// What to generate.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 /// Prints breaks and warnings, each under its heading.
-pub(super) fn print(findings: &[SchemaFinding], output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn print(findings: &[SchemaFinding], output: &mut Output) -> Result<(), Failure> {
     for finding in findings {
         let heading = if is_break(finding) { "break" } else { "warning" };
         output.line(format!("{heading}: {}", describe(finding)))?;

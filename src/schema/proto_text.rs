@@ -15,7 +15,7 @@ use qwerq::SourceFile;
 const FIELD_NUMBER_MAX: i32 = (1 << 29) - 1;
 
 /// The files of a descriptor set, without those that every compiler brings with it.
-pub(super) fn files(descriptor_set: &[u8]) -> Result<Vec<SourceFile>, String> {
+pub(crate) fn files(descriptor_set: &[u8]) -> Result<Vec<SourceFile>, String> {
     let lowered = qwerq_broker::registry::lowered(descriptor_set).map_err(|error| error.to_string())?;
     if lowered != descriptor_set {
         return Err("they are written in an edition".to_owned());
