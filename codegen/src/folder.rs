@@ -1,8 +1,7 @@
 //! A folder of .proto files, or of descriptor sets, as the source of contracts, before any broker exists.
 //!
 //! Which queue carries which message is written in the folder's `qwerq.toml`; without one, all messages are emitted and no client is.
-//! The fingerprint is the registry's to compute, so contracts from a folder carry none and the broker validates against its active
-//! version.
+//! The fingerprint is the registry's to compute, so contracts from here carry none; the command line, which knows the registry, adds it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -150,3 +150,20 @@ fn candidate(queue: &str, version: u32, set: &[u8], message_type: &str, reply_ty
     let files = contract.files().iter().map(|file| file.content.clone()).collect();
     Ok(Candidate { version, message_type: message_type.to_owned(), reply_type, files })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_count_whatever_the_queue_allows() {
+        for (of_queue, judged) in [
+            (None, "wire-json,full,last"),
+            (Some("none"), "wire-json,full,last"),
+            (Some("wire,backward,all"), "wire,full,last"),
+            (Some("source,forward"), "source,full,last"),
+        ] {
+            assert_eq!(rule(of_queue).to_string(), judged, "{of_queue:?}");
+        }
+    }
+}

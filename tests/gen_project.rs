@@ -1,0 +1,367 @@
+//! `qwer-q gen` in a repository: qwerq.toml says what to generate, qwerq.lock from which contracts, and CI can tell whether they agree,
+//! with a broker and without one.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use support::broker::{BINARY, Broker};
+use support::cli::{contains_all, done, stderr, stdout};
+
+/// One message, to which `more` adds fields.
+fn order(more: &str) -> String {
+    format!("syntax = \"proto3\";\npackage shop.v1;\n\n// An order, as the shop takes it.\nmessage Order {{\n  string id = 1;\n{more}}}\n")
+}
+
+const TWO_OUTPUTS: &str = "[[output]]\nlang = \"rust\"\nout = \"src/queues\"\n\n\
+    [[output]]\nlang = \"typescript\"\nout = \"web/queues\"\nimport_suffix = \"ts\"\nqueues = [\"orders*\"]\n";
+
+const RUST_FROM_PROTO: &str = "from = \"proto\"\n\n[[output]]\nlang = \"rust\"\nout = \"src/queues\"\n\n\
+    [[queue]]\nname = \"orders\"\nmessage = \"shop.v1.Order\"\n";
+
+/// An address at which nobody listens: whoever asks a broker fails.
+const NOBODY: &str = "127.0.0.1:1";
+
+/// A repository.
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new(config: &str) -> Project {
+        let project = Project { folder: tempfile::tempdir().expect("a temporary directory") };
+        project.write("qwerq.toml", config);
+        project
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the folder can be made");
+        fs::write(path, text).expect("the file can be written");
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn edit(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        assert!(text.contains(from), "{from:?} is not in {text}");
+        self.write(name, &text.replacen(from, to, 1));
+    }
+
+    /// `qwer-q gen` in the repository, with a broker's address.
+    fn command(&self, broker: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(BINARY);
+        command.arg("gen").args(args).current_dir(self.folder.path()).env("QWERQ_BROKER", broker).env_remove("QWERQ_AUTH_TOKEN");
+        command.output().expect("the binary runs")
+    }
+
+    /// A command that succeeds; its stdout.
+    fn ok(&self, broker: &str, args: &[&str]) -> String {
+        let output = self.command(broker, args);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}: {output:?}");
+        stdout(&output)
+    }
+
+    /// A command that ends with this code; all that it says.
+    fn ends(&self, exit: i32, broker: &str, args: &[&str]) -> String {
+        let output = self.command(broker, args);
+        assert_eq!(output.status.code(), Some(exit), "{args:?}: {output:?}");
+        stdout(&output) + &stderr(&output)
+    }
+
+    /// Every file with its text, but the .proto files.
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        collect(self.folder.path(), &mut found);
+        found.sort();
+        found
+    }
+}
+
+fn collect(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("the folder can be listed").path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else {
+            found.push((path.display().to_string(), fs::read(&path).expect("the file can be read")));
+        }
+    }
+}
+
+/// Registers the message as the contract of a queue.
+fn register(broker: &Broker, queue: &str, more: &str, args: &[&str]) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("order.proto");
+    fs::write(&path, order(more)).expect("the file can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    done(broker, &[&["schema", "register", "-q", queue, "-p", path, "-m", "shop.v1.Order"], args].concat());
+}
+
+fn broker_with_orders() -> Broker {
+    let broker = Broker::start(&[]);
+    register(&broker, "orders", "", &[]);
+    broker
+}
+
+#[test]
+fn a_repository_is_generated_from_the_broker_and_checked_and_made_again_without_one() {
+    let broker = broker_with_orders();
+    register(&broker, "stock", "", &[]);
+    let project = Project::new(TWO_OUTPUTS);
+    let said = project.ok(&broker.broker(), &[]);
+    contains_all(
+        &said,
+        &["wrote src/queues/clients.rs", "wrote web/queues/queues.ts", "wrote qwerq.lock", "wrote qwerq.descriptors.binpb"],
+    );
+    let lock = project.read("qwerq.lock");
+    contains_all(
+        &lock,
+        &["queue = \"orders\"\nversion = 1\nmessage_type = \"shop.v1.Order\"\nfingerprint = \"", "queue = \"stock\"", "runtime = \">="],
+    );
+    contains_all(&project.read("src/queues/clients.rs"), &["fn orders", "fn stock"]);
+    let typescript = project.read("web/queues/queues.ts");
+    assert!(typescript.contains("orders") && !typescript.contains("stock"), "{typescript}");
+
+    contains_all(&project.ok(NOBODY, &["--check"]), &["qwerq.lock is up to date", "src/queues is up to date", "web/queues is up to date"]);
+    let before = project.files();
+    contains_all(&project.ok(&broker.broker(), &[]), &["0 written, 0 removed"]);
+    assert_eq!(project.files(), before);
+
+    // The descriptors keep the comments, so that even the documentation comes back.
+    for folder in ["src", "web"] {
+        fs::remove_dir_all(project.path(folder)).expect("it is there");
+    }
+    project.ok(NOBODY, &["--locked"]);
+    assert_eq!(project.files(), before);
+    contains_all(&project.read("src/queues/shop/v1/mod.rs"), &["An order, as the shop takes it."]);
+}
+
+#[test]
+fn check_shows_what_is_stale_line_by_line_and_writes_nothing() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    project.ok(&broker.broker(), &[]);
+    project.edit("src/queues/shop/v1/mod.rs", "pub id:", "pub nr:");
+    fs::remove_file(project.path("web/queues/queues.ts")).expect("it was written");
+    let before = project.files();
+    let said = project.ends(1, NOBODY, &["--check"]);
+    contains_all(
+        &said,
+        &[
+            "error: src/queues and web/queues are stale",
+            "-    pub nr:",
+            "+    pub id:",
+            "queues.ts: missing",
+            "next: run `qwer-q gen --locked`",
+        ],
+    );
+    assert_eq!(project.files(), before);
+
+    let said = project.ok(NOBODY, &["--dry-run", "--locked"]);
+    contains_all(&said, &["would change src/queues/shop/v1/mod.rs\n", "would write web/queues/queues.ts\n"]);
+    assert_eq!(project.files(), before);
+    project.ok(NOBODY, &["--locked"]);
+    assert_eq!(project.ok(NOBODY, &["--dry-run", "--locked"]), "nothing would change\n");
+}
+
+#[test]
+fn a_lock_that_was_edited_merged_badly_or_is_missing_is_refused_with_the_next_step() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    contains_all(&project.ends(1, NOBODY, &["--check"]), &["there is no ./qwerq.lock", "next: run `qwer-q gen`"]);
+    project.ok(&broker.broker(), &[]);
+    let lock = project.read("qwerq.lock");
+    let digit = lock.split("fingerprint = \"").nth(1).expect("there is a fingerprint").chars().next().expect("of 64 digits");
+    let other = if digit == '0' { '1' } else { '0' };
+    project.edit("qwerq.lock", &format!("fingerprint = \"{digit}"), &format!("fingerprint = \"{other}"));
+    contains_all(&project.ends(1, NOBODY, &["--check"]), &["the fingerprint of orders is not that of its descriptors", "next: restore"]);
+    project.write("qwerq.lock", &lock.replace("version = 1", "<<<<<<< ours"));
+    contains_all(&project.ends(1, NOBODY, &["--locked"]), &["qwerq.lock: TOML parse error at line", "next: restore both files"]);
+    project.write("qwerq.lock", &lock);
+    fs::write(project.path("qwerq.descriptors.binpb"), b"\x0a\x00").expect("it can be written");
+    contains_all(&project.ends(1, NOBODY, &["--check"]), &["is not the one that it was written with"]);
+    // Asking the broker heals it.
+    project.ok(&broker.broker(), &[]);
+    project.ok(NOBODY, &["--check"]);
+}
+
+#[test]
+fn verify_tells_same_from_compatible_from_breaking_by_its_exit_code() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    project.ok(&broker.broker(), &[]);
+    assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
+
+    register(&broker, "orders", "  string note = 2;\n", &[]);
+    let said = project.ends(4, &broker.broker(), &["verify"]);
+    contains_all(&said, &["orders: the lock has version 1, the broker version 2: compatible", "next: run `qwer-q gen`"]);
+
+    register(&broker, "orders", "  int64 note = 2;\n", &["--force"]);
+    project.ends(4, &broker.broker(), &["verify"]);
+    project.ok(&broker.broker(), &[]);
+    assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 3\n");
+    register(&broker, "orders", "  string note = 2;\n", &["--force"]);
+    let said = project.ends(5, &broker.broker(), &["verify"]);
+    contains_all(
+        &said,
+        &[
+            "the lock has version 3, the broker version 2: breaking",
+            "break: shop.v1.Order.note:",
+            "error: the broker's contracts break the code",
+        ],
+    );
+
+    project.ends(3, NOBODY, &["verify"]);
+}
+
+#[test]
+fn a_queue_that_allows_everything_can_still_break_code() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    project.ok(&broker.broker(), &[]);
+    done(&broker, &["queue", "update", "orders", "--compatibility", "none"]);
+    register(&broker, "orders", "  reserved 9;\n", &[]);
+    project.ends(4, &broker.broker(), &["verify"]);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("order.proto");
+    fs::write(&path, order("").replace("string id", "bytes id")).expect("the file can be written");
+    done(&broker, &["schema", "register", "-q", "orders", "-p", path.to_str().expect("a path in UTF-8"), "-m", "shop.v1.Order"]);
+    contains_all(&project.ends(5, &broker.broker(), &["verify"]), &["break: shop.v1.Order.id:"]);
+}
+
+#[test]
+fn verify_tells_of_queues_that_came_and_went() {
+    let broker = broker_with_orders();
+    let all = Project::new("[[output]]\nlang = \"rust\"\nout = \"queues\"\n");
+    let some = Project::new("[[output]]\nlang = \"rust\"\nout = \"queues\"\nqueues = [\"orders\"]\n");
+    for project in [&all, &some] {
+        project.ok(&broker.broker(), &[]);
+    }
+    register(&broker, "stock", "", &[]);
+    contains_all(&all.ends(4, &broker.broker(), &["verify"]), &["stock: not in the lock yet"]);
+    some.ok(&broker.broker(), &["verify"]);
+    some.ok(&broker.broker(), &[]);
+    assert!(!some.read("qwerq.lock").contains("stock"));
+    done(&broker, &["schema", "delete", "-q", "orders"]);
+    contains_all(&some.ends(5, &broker.broker(), &["verify"]), &["orders: the broker has no contract, the lock has version 1"]);
+}
+
+#[test]
+fn a_schema_first_repository_needs_no_broker_and_pushes_what_it_has() {
+    let project = Project::new(RUST_FROM_PROTO);
+    project.write("proto/shop/v1/order.proto", &order(""));
+    project.ok(NOBODY, &[]);
+    project.ok(NOBODY, &["--check"]);
+    project.ok(NOBODY, &["--locked"]);
+    contains_all(&project.read("qwerq.lock"), &["version = 0\n"]);
+
+    let broker = Broker::start(&["--schema-mode", "strict"]);
+    contains_all(&project.ends(4, &broker.broker(), &["verify"]), &["orders: not registered yet", "next: register"]);
+    assert_eq!(project.ok(&broker.broker(), &["push", "--check"]), "orders: shop.v1.Order would be version 1 (new)\n");
+    contains_all(&project.ends(4, &broker.broker(), &["verify"]), &["not registered yet"]);
+    assert_eq!(project.ok(&broker.broker(), &["push"]), "orders: shop.v1.Order is version 1 (new)\n");
+    assert_eq!(project.ok(&broker.broker(), &["push"]), "orders: shop.v1.Order is version 1 (known)\n");
+    // Fingerprints are the registry's own, before it has seen anything.
+    assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
+    assert_eq!(done(&broker, &["schema", "get", "-q", "orders"]), order(""));
+    project.ok(NOBODY, &["--check"]);
+
+    contains_all(&project.ok(&broker.broker(), &["push", "--record"]), &["wrote src/queues/clients.rs", "wrote qwerq.lock"]);
+    contains_all(&project.read("qwerq.lock"), &["version = 1\n"]);
+    contains_all(&project.read("src/queues/clients.rs"), &["VERSION: u32 = 1;"]);
+    project.ok(NOBODY, &["--check"]);
+}
+
+#[test]
+fn a_pull_request_that_forgets_to_generate_or_would_break_somebody_is_stopped() {
+    let broker = Broker::start(&[]);
+    let project = Project::new(RUST_FROM_PROTO);
+    project.write("proto/shop/v1/order.proto", &order("  string note = 2;\n"));
+    project.ok(NOBODY, &[]);
+    project.ok(&broker.broker(), &["push"]);
+
+    project.write("proto/shop/v1/order.proto", &order("  int64 note = 2;\n"));
+    let said = project.ends(1, NOBODY, &["--check"]);
+    contains_all(
+        &said,
+        &[
+            "error: qwerq.lock and src/queues are stale",
+            "-fingerprint = ",
+            "+fingerprint = ",
+            "+    pub note: i64,",
+            "next: run the same command",
+        ],
+    );
+    contains_all(&project.ends(1, NOBODY, &["--locked"]), &["qwerq.lock would change"]);
+    project.ok(NOBODY, &[]);
+    project.ok(NOBODY, &["--check"]);
+    for args in [&["push", "--check"][..], &["push"]] {
+        let said = project.ends(1, &broker.broker(), args);
+        contains_all(
+            &said,
+            &["break: shop.v1.Order.note:", "nothing is registered", "orders: breaks the rule wire-json,full,last", "next: "],
+        );
+    }
+    let said = project.ends(5, &broker.broker(), &["verify"]);
+    contains_all(&said, &["the lock has a content that is not registered, the broker version 1: breaking"]);
+}
+
+#[test]
+fn the_same_contracts_can_be_had_as_proto_files() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    project.ok(&broker.broker(), &[]);
+    project.ok(NOBODY, &["--locked", "--emit-proto", "tree"]);
+    let tree = project.path("tree");
+    let proto = fs::read_dir(&tree).expect("it is made").next().expect("there is a file").expect("it can be listed").path();
+    let again =
+        Project::new("[[queue]]\nname = \"orders\"\nmessage = \"shop.v1.Order\"\n\n[[output]]\nlang = \"rust\"\nout = \"queues\"\n");
+    again.write("order.proto", &fs::read_to_string(proto).expect("it is text"));
+    again.ok(NOBODY, &[]);
+    // A folder that holds its own lock and descriptors gives the same again.
+    contains_all(&again.ok(NOBODY, &[]), &["0 written, 0 removed"]);
+    assert_eq!(again.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
+}
+
+#[test]
+fn flags_work_without_a_qwerq_toml_and_leave_no_lock() {
+    let broker = broker_with_orders();
+    let project = Project::new("");
+    fs::remove_file(project.path("qwerq.toml")).expect("it was written");
+    project.ok(&broker.broker(), &["--lang", "rust", "--out", "queues"]);
+    project.ok(&broker.broker(), &["--lang", "rust", "--out", "queues", "--check"]);
+    assert!(!project.path("qwerq.lock").exists());
+    let said = project.ends(2, NOBODY, &[]);
+    contains_all(&said, &["there is no qwerq.toml, so nothing says what to generate", "next: name --lang and --out"]);
+}
+
+#[test]
+fn what_is_wrong_in_qwerq_toml_is_said_with_its_place() {
+    let output = |rest: &str| format!("[[output]]\nlang = \"rust\"\nout = \"a\"\n{rest}");
+    let cases = [
+        ("[[output]]\nlang = \"cobol\"\nout = \"a\"\n".to_owned(), 2, "qwerq.toml:2:8: unknown variant `cobol`"),
+        (output("modul = \"x\"\n"), 2, "qwerq.toml:4:1: unknown field `modul`"),
+        (output("module = \"x\"\n"), 2, "a: `module` is for lang = \"go\""),
+        (output("import_suffix = \"js\"\n"), 2, "a: `import_suffix` is for lang = \"typescript\""),
+        (output(&output("")), 2, "two [[output]] write to a"),
+        (output("queues = [\"stock\"]\n"), 1, "a: there is no contract of the queue stock"),
+    ];
+    let broker = broker_with_orders();
+    for (config, exit, expected) in cases {
+        let project = Project::new(&config);
+        if exit == 1 {
+            // Some other output wants what there is.
+            project.write("qwerq.toml", &(config + "\n[[output]]\nlang = \"typescript\"\nout = \"b\"\n"));
+        }
+        contains_all(&project.ends(exit, &broker.broker(), &[]), &[expected, "error: "]);
+    }
+}
