@@ -171,6 +171,18 @@ fn committed_code_is_what_the_compiler_makes() {
 }
 
 #[test]
+fn committed_code_and_lock_agree_without_a_broker_and_the_broker_has_the_same_contracts() {
+    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing())] {
+        let nobody = ("QWERQ_BROKER", "127.0.0.1:1");
+        let checked = Command::new(BINARY).args(["gen", "--check"]).current_dir(&example).envs([nobody]).output().expect("it runs");
+        assert!(checked.status.success(), "{checked:?}");
+        assert_eq!(text(&checked.stdout), "qwerq.lock is up to date\nsrc/queues is up to date\n");
+        let verified = broker.command(&["gen", "verify"]).current_dir(&example).output().expect("it runs");
+        assert!(verified.status.success(), "{verified:?}");
+    }
+}
+
+#[test]
 fn an_edited_file_is_stale() {
     let copy = tempfile::tempdir().expect("a temporary directory");
     copy_folder(&orders().join("src/queues"), copy.path());

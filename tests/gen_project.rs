@@ -136,6 +136,11 @@ fn a_repository_is_generated_from_the_broker_and_checked_and_made_again_without_
     contains_all(&project.ok(&broker.broker(), &[]), &["0 written, 0 removed"]);
     assert_eq!(project.files(), before);
 
+    // Flags choose another output of the same lock.
+    project.ok(NOBODY, &["--lang", "rust", "--out", "elsewhere", "--locked"]);
+    assert_eq!(project.read("elsewhere/clients.rs"), project.read("src/queues/clients.rs"));
+    fs::remove_dir_all(project.path("elsewhere")).expect("it was written");
+
     // The descriptors keep the comments, so that even the documentation comes back.
     for folder in ["src", "web"] {
         fs::remove_dir_all(project.path(folder)).expect("it is there");

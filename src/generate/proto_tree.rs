@@ -28,8 +28,12 @@ pub(super) fn write(contracts: &[ContractSource], folder: &Path) -> Result<(), F
 fn files(contracts: &[ContractSource]) -> Result<BTreeMap<String, (&str, String)>, Failure> {
     let mut tree: BTreeMap<String, (&str, String)> = BTreeMap::new();
     for contract in contracts {
-        let files = proto_files(&contract.descriptor_set)
-            .map_err(|why| Failure::failed(format!("the contract of {} cannot be written as text: {why}", contract.queue)))?;
+        let files = proto_files(&contract.descriptor_set).map_err(|why| {
+            Failure::failed(format!("the contract of {} cannot be written as text: {why}", contract.queue)).next_step(format!(
+                "`qwer-q schema get -q {} --format descriptor` gives its descriptors, which every protobuf tool reads",
+                contract.queue
+            ))
+        })?;
         for file in files {
             if !Path::new(&file.path).components().all(|part| matches!(part, Component::Normal(_))) {
                 let named =
