@@ -299,6 +299,7 @@ pub const RUNTIME: &[(&str, &str)] = &[
     ("call.go", include_str!("../go/runtime/call.go")),
     ("client.go", include_str!("../go/runtime/client.go")),
     ("code.go", include_str!("../go/runtime/code.go")),
+    ("codes.go", include_str!("../go/runtime/codes.go")),
     ("codec.go", include_str!("../go/runtime/codec.go")),
     ("connect.go", include_str!("../go/runtime/connect.go")),
     ("consume_options.go", include_str!("../go/runtime/consume_options.go")),

@@ -7,6 +7,7 @@ package queues
 
 import (
 	"context"
+
 	everythingv1 "example.com/shop/queues/go/everything/v1"
 	"example.com/shop/queues/qwerq"
 	"google.golang.org/protobuf/types/known/wrapperspb"
