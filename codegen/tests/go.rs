@@ -347,6 +347,11 @@ fn the_whole_runtime_is_part_of_the_output() {
     let mut copied: Vec<String> = copied.map(|file| file.path.file_name().expect("a name").to_string_lossy().into_owned()).collect();
     copied.sort();
     assert_eq!(copied, sources);
+    let version = format!("const Version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(
+        fs::read_to_string(runtime().join("dial_options.go")).expect("readable").contains(&version),
+        "the runtime's version is another"
+    );
 }
 
 #[test]
