@@ -147,6 +147,28 @@ fn message_code_has_the_text_of_protoc_gen_es() {
     }
 }
 
+/// Descriptor sets come from anywhere, and names become code.
+#[test]
+fn names_that_no_proto_can_hold_are_refused() {
+    let with_message = |name: &str, file: &str| {
+        let message = prost_types::DescriptorProto { name: Some(name.to_owned()), ..Default::default() };
+        let file = prost_types::FileDescriptorProto { name: Some(file.to_owned()), message_type: vec![message], ..Default::default() };
+        let set = RawFiles { file: vec![file.encode_to_vec().into()] };
+        let types = TypeSource { roots: vec![file.name().to_owned()], descriptor_set: set.encode_to_vec().into() };
+        generate(&Request { language: Language::TypeScript(ImportSuffix::Js), contracts: Vec::new(), types: Some(types) })
+    };
+    assert!(with_message("Order", "a/b.proto").is_ok());
+    for (name, file, said) in [
+        ("A = 1; process.exit(); type B", "a.proto", "is no name in protobuf"),
+        ("A", "../a.proto", "cannot be a path in the output folder"),
+        ("A", "/a.proto", "cannot be a path in the output folder"),
+        ("A", "a\n.proto", "cannot be a path in the output folder"),
+    ] {
+        let refused = with_message(name, file).expect_err(file).to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
 /// Projects of every kind: Node with `.js`, browsers without Node's types and without a suffix, type strippers with `.ts`.
 const PROJECTS: [(ImportSuffix, &str); 3] = [
     (ImportSuffix::Js, r#""module": "nodenext", "lib": ["es2022", "esnext.disposable"], "types": ["node"]"#),

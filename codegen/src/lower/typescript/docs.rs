@@ -50,12 +50,17 @@ impl<'a> Comments<'a> {
             let mut lines = Vec::new();
             for comment in location.leading_detached_comments.iter().chain(&location.leading_comments) {
                 let comment = comment.strip_suffix('\n').unwrap_or(comment);
-                lines.extend(comment.split('\n').map(|line| format!("//{line}")));
+                lines.extend(comment.split('\n').map(|line| format!("//{}", one_line(line))));
                 lines.push(String::new());
             }
             lines
         })
     }
+}
+
+/// A line without the other characters that end one in JavaScript: behind them the comment would be code.
+fn one_line(line: &str) -> String {
+    line.strip_suffix('\r').unwrap_or(line).replace(['\r', '\u{2028}', '\u{2029}'], " ")
 }
 
 /// A JSDoc block of the text's lines.
@@ -174,4 +179,15 @@ pub(super) fn declaration(file: &File, field: &Field, type_name: &str, is_map: b
 pub(super) fn value_declaration(value: &EnumValue) -> String {
     let deprecated = value.options.as_ref().is_some_and(|options| options.deprecated);
     format!("{} = {}{}", value.name, value.number, if deprecated { " [deprecated = true]" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_never_becomes_code() {
+        assert_eq!(one_line(" a\rb\u{2028}c\r"), " a b c");
+        assert_eq!(block("a */ b\nc", ""), "/**\n * a *\\/ b\n * c\n */");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    descriptor::{File, MessageType},
+    descriptor::{EnumType, Field, File, MessageType},
     imports::Symbol,
     names::FileNames,
     rename::{self, Renames},
@@ -69,6 +69,9 @@ impl Model {
                     return None;
                 }
             };
+            if !check_names(&descriptor, diagnostics) {
+                return None;
+            }
             let renames = rename::rename(&mut descriptor, diagnostics);
             for message in &descriptor.messages {
                 model.enter(at, &descriptor.package, message);
@@ -140,4 +143,40 @@ impl Model {
         }
         None
     }
+}
+
+/// Names become code, and descriptor sets come from anywhere: a name that no .proto can hold is refused.
+fn check_names(file: &File, diagnostics: &mut Diagnostics) -> bool {
+    let mut names: Vec<&str> = file.package.split('.').filter(|part| !part.is_empty()).collect();
+    let mut open: Vec<&MessageType> = file.messages.iter().collect();
+    let mut enums: Vec<&EnumType> = file.enums.iter().collect();
+    let mut fields: Vec<&Field> = file.extensions.iter().collect();
+    while let Some(message) = open.pop() {
+        names.push(&message.name);
+        names.extend(message.oneofs.iter().map(|oneof| oneof.name.as_str()));
+        fields.extend(message.fields.iter().chain(&message.extensions));
+        enums.extend(&message.enums);
+        open.extend(&message.messages);
+    }
+    for enumeration in enums {
+        names.push(&enumeration.name);
+        names.extend(enumeration.values.iter().map(|value| value.name.as_str()));
+    }
+    for field in fields {
+        names.push(&field.name);
+        names.extend([&field.type_name, &field.extendee].into_iter().flat_map(|name| name.split('.')).filter(|part| !part.is_empty()));
+    }
+    for service in &file.services {
+        names.push(&service.name);
+        names.extend(service.methods.iter().map(|method| method.name.as_str()));
+    }
+    let is_name = |name: &&str| {
+        !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let bad = names.into_iter().find(|name| !is_name(name));
+    if let Some(bad) = bad {
+        let message = format!("{bad:?} is no name in protobuf");
+        diagnostics.push(Diagnostic::error(message).at(&file.name, None).help("make the descriptor set with protoc or buf"));
+    }
+    bad.is_none()
 }

@@ -119,6 +119,9 @@ test("serve_answers_calls_with_what_the_handler_returns_or_throws", async (t) =>
   const closed = responder.close();
   const { id, message } = await peer.expect(Opcode.Unsubscribe, UnsubscribeSchema);
   assert.equal(message.keepLeases, true);
+  // A call that crossed it is answered, so that its caller need not wait.
+  ask("late", 4);
+  assert.equal((await peer.expect(Opcode.CallResponse, CallResponseSchema)).message.error?.name, "responder-lost");
   peer.send(Opcode.SubscriptionEnded, SubscriptionEndedSchema, { subscription }, id);
   await closed;
   await responder.closed;
