@@ -131,7 +131,8 @@ const GEN_EXAMPLES: &str = "\
 Examples:
   qwer-q gen --lang rust --out src/qwerq
   qwer-q gen --lang rust --out src/qwerq --from proto/
-  qwer-q gen --lang rust --out src/qwerq --check     # for CI: fails when the output is stale";
+  qwer-q gen --lang rust --out src/qwerq --check     # for CI: fails when the output is stale
+  qwer-q gen --lang go --out queues";
 
 const BENCH_EXAMPLES: &str = "\
 Without --broker a broker of this same binary is started on a temporary directory, pinned to one core, the bench to another.

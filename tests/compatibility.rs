@@ -240,3 +240,19 @@ fn the_shadow_check_shows_which_stored_messages_a_candidate_would_refuse() {
     assert!(checked.status.success(), "the newest two are text: {}", stdout(&checked));
     assert!(stdout(&checked).contains("0 of 2 messages would be refused"), "{}", stdout(&checked));
 }
+
+#[test]
+fn the_shadow_check_judges_dead_letters_too() {
+    let broker = Broker::start(&["--compatibility", "none"]);
+    assert!(broker.run(&["queue", "create", "orders", "--on-invalid", "dlq"]).status.success());
+    register(&broker, &Protos::order("message Order { string id = 1; }"));
+    // No text, so it is a dead letter now; as bytes it would be welcome.
+    assert!(broker.run(&["publish", "-q", "orders", "--hex", "0a01ff"]).status.success());
+    assert!(broker.run(&["publish", "-q", "orders", "--hex", "0801"]).status.success());
+    let candidate = Protos::order("message Order { bytes id = 1; }");
+    let verdict = json(&schema(&broker, "check", "orders", &candidate, "shop.Order", &["--last", "10", "--json"]));
+    let letters = &verdict["stored"][1];
+    assert_eq!((&letters["queue"], &letters["messages"]), (&"orders.dlq".into(), &2.into()), "{verdict}");
+    let refused = letters["refused"].as_array().expect("refused letters");
+    assert_eq!((refused.len(), &refused[0]["violation"]), (1, &"wire-type".into()), "{verdict}");
+}

@@ -232,6 +232,34 @@ pub struct ClientsFile {
     pub values: Vec<String>,
     /// The contracts' variables.
     pub contract_variables: Vec<ContractVariable>,
+    /// The services whose rpcs are queues.
+    pub groups: Vec<RpcGroup>,
+}
+
+/// A service: what calls its rpcs, and what serves them all.
+#[derive(Debug)]
+pub struct RpcGroup {
+    /// What the queues' names begin with.
+    pub service: String,
+    /// Its name in Go.
+    pub method: String,
+    /// Its rpcs.
+    pub rpcs: Vec<RpcMember>,
+}
+
+/// An rpc of a service.
+#[derive(Debug)]
+pub struct RpcMember {
+    /// Its name in Go.
+    pub method: String,
+    /// The member of `Queues` that is its queue.
+    pub member: String,
+    /// The queue's name.
+    pub queue: String,
+    /// The request's type.
+    pub request: String,
+    /// The reply's type.
+    pub reply: String,
 }
 
 /// A variable that holds a queue's contract.
@@ -271,6 +299,7 @@ pub const RUNTIME: &[(&str, &str)] = &[
     ("call.go", include_str!("../go/runtime/call.go")),
     ("client.go", include_str!("../go/runtime/client.go")),
     ("code.go", include_str!("../go/runtime/code.go")),
+    ("codes.go", include_str!("../go/runtime/codes.go")),
     ("codec.go", include_str!("../go/runtime/codec.go")),
     ("connect.go", include_str!("../go/runtime/connect.go")),
     ("consume_options.go", include_str!("../go/runtime/consume_options.go")),

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use qwerq::{Schema, SourceFile};
 use serde_json::{Value, json};
 
+use super::proto_text;
 use super::version::version_json;
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
@@ -50,13 +51,15 @@ pub(super) async fn run(args: GetArgs) -> Result<(), Failure> {
     output.flush()
 }
 
-/// The files as people wrote them.
+/// The files as people wrote them; of a contract that came as descriptors, written anew.
 fn texts(schema: &Schema) -> Result<Vec<SourceFile>, Failure> {
-    if schema.sources.is_empty() {
-        return Err(Failure::failed("the contract was registered from descriptors, without text")
-            .next_step("use --format descriptor or --format json"));
+    if !schema.sources.is_empty() {
+        return Ok(schema.sources.clone());
     }
-    Ok(schema.sources.clone())
+    proto_text::files(&schema.descriptor_set).map_err(|why| {
+        Failure::failed(format!("the contract was registered from descriptors, and they cannot be written as text: {why}"))
+            .next_step("use --format descriptor or --format json")
+    })
 }
 
 /// One file's text as it is; several with their names between them, as comments.

@@ -9,6 +9,7 @@ mod diff;
 mod finding;
 mod get;
 mod list;
+mod proto_text;
 mod register;
 mod service;
 mod shadow;

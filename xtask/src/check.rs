@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use crate::step::{Step, run_all};
+use crate::step::{Step, root, run_all};
+use crate::test::GO_CLIENT;
 
 /// Runs every check, also after one has failed.
 ///
@@ -12,5 +13,6 @@ pub(crate) fn run() -> Result<()> {
     run_all(vec![
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        Step::new("go vet", "go", &["vet", "./..."]).directory(&root().join(GO_CLIENT)),
     ])
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::step::{in_ci, is_installed, target_dir};
+use crate::step::{Step, in_ci, is_installed, run_all, target_dir};
 
 /// One npm package that holds .proto files.
 struct Package {
@@ -26,6 +26,27 @@ const PACKAGES: &[Package] = &[
     Package { name: "google-proto-files", version: "5.0.3", sha256: "73a90e656be2ef3ba03fabc82bbb3b5213d29bd4ceb41e25364250d25606200c" },
     Package { name: "@grpc/grpc-js-xds", version: "1.14.1", sha256: "fd27db4119c139d5b59e8fe99d109bed04bff491302743ae3bf096667105c607" },
 ];
+
+/// Arguments of `corpus`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Also register every file of the corpus with a broker, where the tests take a sample.
+    #[arg(long)]
+    full: bool,
+}
+
+/// Downloads the corpus, and with `--full` runs over all of it.
+///
+/// # Errors
+/// As [`run`], and when a schema does not come back as it was registered.
+pub(crate) fn run_task(args: &Args) -> Result<()> {
+    run()?;
+    if !args.full {
+        return Ok(());
+    }
+    let test = ["test", "--package", "qwer-q", "--release", "--test", "schema_corpus"];
+    run_all(vec![Step::cargo("all of the corpus", &test).env("QWERQ_CORPUS_FULL", "1")])
+}
 
 /// Downloads what is not there yet. Without npm or tar it says so and leaves the corpus out; in CI that is an error.
 ///

@@ -36,7 +36,7 @@ enum Task {
     /// Rewrites the committed files that tests compare with (golden output, snapshots).
     Bless,
     /// Downloads the public schemas that corpus tests read, into target/corpus.
-    Corpus,
+    Corpus(corpus::Args),
     /// Plants each known fault in a copy of the sources and expects a test to notice it.
     Faults,
     /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Bless => bless::run(),
-        Task::Corpus => corpus::run(),
+        Task::Corpus(args) => corpus::run_task(&args),
         Task::Faults => faults::run(),
         Task::Simulate(args) => simulate::run(&args),
         Task::Image(args) => image::run(&args),

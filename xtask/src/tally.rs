@@ -1,4 +1,5 @@
-//! Counts tests from the closing lines of test runners: `cargo test`, and `node --test` in its TAP and spec forms.
+//! Counts tests from the closing lines of test runners: `cargo test`, `node --test` in its TAP and spec forms, and `go test -v`, which
+//! has a line for each test instead.
 
 /// Tests that passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +25,10 @@ impl Tally {
         } else if let Some(counts) = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ ")) {
             self.passed += number_after(counts, "pass ");
             self.failed += number_after(counts, "fail ");
+        } else if line.starts_with("--- PASS: ") {
+            self.passed += 1;
+        } else if line.starts_with("--- FAIL: ") {
+            self.failed += 1;
         }
     }
 }
@@ -54,6 +59,9 @@ mod tests {
             ("# pass 7", 7, 0),
             ("# fail 1", 0, 1),
             ("ℹ pass 4", 4, 0),
+            ("--- PASS: TestA (0.01s)", 1, 0),
+            ("--- FAIL: TestB (0.00s)", 0, 1),
+            ("    --- PASS: TestA/part (0.00s)", 0, 0),
             ("# passing through 7", 0, 0),
             ("test tests::a ... ok", 0, 0),
             ("the test result: ok. 12 passed", 0, 0),

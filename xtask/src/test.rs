@@ -3,12 +3,16 @@
 //! The crates run in the dev profile, which `cargo xtask check` has half built already: debug assertions, invariants
 //! and overflow checks are on. The root package runs in release, because its tests drive the real binary under load and
 //! measure it: users run that build, and debug invariants would turn a million messages into hours. No third build.
+//! The Go client has tests of its own, in its own toolchain.
 
 use anyhow::{Result, ensure};
 
-use crate::step::{Outcome, Step};
+use crate::step::{Outcome, Step, root};
 use crate::tally::Tally;
 use crate::{corpus, python, typescript};
+
+/// The Go client's runtime, a Go module.
+pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
 
 /// Runs every test, also after one has failed.
 ///
@@ -34,6 +38,11 @@ pub(crate) fn run() -> Result<()> {
         if Step::cargo(name, arguments).run_tests(&mut tally)? == Outcome::Failed {
             failed.push(name);
         }
+    }
+    // Data races are what those tests are about, hence `-race`; `-v` has each test counted.
+    let go = Step::new("go client", "go", &["test", "-race", "-v", "./..."]).directory(&root().join(GO_CLIENT));
+    if go.run_tests(&mut tally)? == Outcome::Failed {
+        failed.push("go client");
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));

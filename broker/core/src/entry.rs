@@ -86,11 +86,11 @@ pub enum Body {
         /// Which group.
         group: GroupId,
     },
-    /// A descriptor file that contracts refer to by content.
+    /// A descriptor file, or the text of a source file, that contracts refer to by content.
     SchemaFile {
         /// SHA-256 of the bytes.
         hash: [u8; 32],
-        /// The FileDescriptorProto.
+        /// The FileDescriptorProto, or the text.
         bytes: Vec<u8>,
     },
     /// A new version of a queue's contract, which becomes active.
@@ -785,7 +785,7 @@ mod tests {
     /// Version 1 of a contract without name, file, source and client, at time 9.
     const RECORD: [u8; 40] = {
         let mut bytes = [0; 40];
-        bytes[0] = 1;
+        bytes[0] = 2;
         bytes[1] = 1;
         bytes[38] = 9;
         bytes

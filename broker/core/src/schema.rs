@@ -8,6 +8,9 @@ use crate::ids::Millis;
 
 const VERSION: u8 = 1;
 
+/// Newest format of a schema record; 1 held texts.
+const RECORD_VERSION: u8 = 2;
+
 /// One immutable version of a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaRecord {
@@ -21,8 +24,8 @@ pub struct SchemaRecord {
     pub fingerprint: [u8; 32],
     /// The descriptor files by content, in dependency order.
     pub files: Vec<[u8; 32]>,
-    /// Source files as path and text, when given.
-    pub sources: Vec<(String, String)>,
+    /// Source files as path and text, when given; the texts by content, since versions and queues share most of them.
+    pub sources: Vec<(String, [u8; 32])>,
     /// When it was registered.
     pub registered_at: Millis,
     /// By which client.
@@ -30,8 +33,13 @@ pub struct SchemaRecord {
 }
 
 impl SchemaRecord {
+    /// Everything that it refers to by content.
+    pub fn contents(&self) -> impl Iterator<Item = &[u8; 32]> {
+        self.files.iter().chain(self.sources.iter().map(|(_, text)| text))
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
+        out.push(RECORD_VERSION);
         put_varint(out, u64::from(self.version));
         put_bytes(out, self.message_type.as_bytes());
         put_bytes(out, self.reply_type.as_deref().unwrap_or_default().as_bytes());
@@ -43,14 +51,14 @@ impl SchemaRecord {
         put_varint(out, self.sources.len() as u64);
         for (path, text) in &self.sources {
             put_bytes(out, path.as_bytes());
-            put_bytes(out, text.as_bytes());
+            out.extend_from_slice(text);
         }
         put_varint(out, self.registered_at);
         put_bytes(out, self.registered_by.as_bytes());
     }
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<SchemaRecord, DecodeError> {
-        from.version("schema record version", VERSION)?;
+        from.version("schema record version", RECORD_VERSION)?;
         Ok(SchemaRecord {
             version: from.u32("schema version")?,
             message_type: from.text()?.to_owned(),
@@ -58,7 +66,7 @@ impl SchemaRecord {
             fingerprint: from.array()?,
             files: (0..from.count("schema files")?).map(|_| from.array()).collect::<Result<_, _>>()?,
             sources: (0..from.count("schema sources")?)
-                .map(|_| Ok((from.text()?.to_owned(), from.text()?.to_owned())))
+                .map(|_| Ok((from.text()?.to_owned(), from.array()?)))
                 .collect::<Result<_, DecodeError>>()?,
             registered_at: from.varint()?,
             registered_by: from.text()?.to_owned(),
@@ -66,10 +74,10 @@ impl SchemaRecord {
     }
 }
 
-/// A descriptor file and how many versions refer to it.
+/// A descriptor file, or the text of a source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaFile {
-    /// The FileDescriptorProto, byte for byte as registered.
+    /// The FileDescriptorProto or the text, byte for byte as registered.
     pub bytes: Arc<[u8]>,
 }
 

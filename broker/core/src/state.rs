@@ -320,7 +320,7 @@ impl State {
         if let Some(first) = queue.delayed.first() {
             self.dues.remove(&(first.due, id));
         }
-        self.drop_orphans(queue.schemas.versions.iter().flat_map(|record| record.files.iter().copied()).collect());
+        self.drop_orphans(queue.schemas.versions.iter().flat_map(|record| record.contents().copied()).collect());
         Applied::Queue(id)
     }
 
@@ -334,7 +334,7 @@ impl State {
     }
 
     fn queues_use_file(&self, hash: &[u8; 32]) -> bool {
-        self.queues().any(|queue| queue.schemas.versions.iter().any(|record| record.files.contains(hash)))
+        self.queues().any(|queue| queue.schemas.versions.iter().any(|record| record.contents().any(|content| content == hash)))
     }
 
     fn group_created(&mut self, id: QueueId, group: GroupId, name: String, floor: Seq) -> Applied {
@@ -405,14 +405,14 @@ impl State {
         self.dirty.schemas.extend(gone.iter().map(|record| (id, record.version)));
         self.dirty.schema_marks.insert(id);
         self.dirty.queues.insert(id);
-        self.drop_orphans(gone.iter().flat_map(|record| record.files.iter().copied()).collect());
+        self.drop_orphans(gone.iter().flat_map(|record| record.contents().copied()).collect());
         Applied::Schema(id)
     }
 
     fn schema_refreshed(&mut self, id: QueueId, record: SchemaRecord) -> Applied {
         let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
         let Some(known) = queue.schemas.version(record.version) else { return Applied::Nothing };
-        let former = known.files.iter().copied().collect();
+        let former = known.contents().copied().collect();
         self.dirty.schemas.insert((id, record.version));
         queue.schemas.replace(record);
         self.drop_orphans(former);

@@ -6,7 +6,7 @@ use qwerq_core::options::SchemaMode;
 use qwerq_proto::{ErrorCode, name, wire};
 
 use crate::policies::Policies;
-use crate::registry::{ContractVersion, Registry, Unknown};
+use crate::registry::{ContractVersion, Registry};
 use crate::shard::{check_headers, contract_required};
 
 /// Most calls that a responder can take on at once.
@@ -65,14 +65,8 @@ impl Judge {
     /// The version that judges: the declared one, else the active one, and it must say what a reply is.
     fn version(&self, queue: &str, declared: &[u8]) -> Result<Option<Arc<ContractVersion>>, wire::Error> {
         let contract = self.registry.get(queue);
-        let found = contract.as_ref().and_then(|contract| {
-            let known = contract.by_fingerprint(declared);
-            if known.is_none() && !declared.is_empty() && self.policies.unknown(queue) == Unknown::Refuse && contract.active().is_some() {
-                return Some(Err(contract_unknown(queue)));
-            }
-            known.or(contract.active()).cloned().map(Ok)
-        });
-        match found.transpose()? {
+        let choice = contract.map(|contract| contract.choose(queue, declared, self.policies.unknown(queue))).transpose()?;
+        match choice.and_then(|choice| choice.version) {
             Some(version) if version.contract.reply_type().is_none() => Err(reply_type_missing(queue, &version)),
             Some(version) => Ok(Some(version)),
             None => match self.policies.mode(queue) {
@@ -111,13 +105,4 @@ fn reply_type_missing(queue: &str, version: &ContractVersion) -> wire::Error {
         ))
         .detail("queue", queue)
         .detail("version", version.version)
-}
-
-fn contract_unknown(queue: &str) -> wire::Error {
-    ErrorCode::ContractUnknown
-        .with(format!(
-            "queue `{queue}` does not know the contract that the client was generated from; register it: \
-             qwer-q schema register -q {queue} -p FILE -m TYPE --reply TYPE"
-        ))
-        .detail("queue", queue)
 }

@@ -153,33 +153,9 @@ fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Re
 fn judge(shared: &Shared, contract: &QueueContract, command: &mut PublishCommand) -> Result<(), wire::Error> {
     let queue = &command.publish.queue;
     let unknown = shared.policies.unknown(queue);
-    let declared = &command.publish.contract;
-    let version = match contract.by_fingerprint(declared) {
-        Some(version) => Some(version),
-        None => {
-            command.contract_unknown = !declared.is_empty();
-            if command.contract_unknown && unknown == crate::registry::Unknown::Refuse {
-                return Err(ErrorCode::ContractUnknown
-                    .with(format!(
-                        "queue `{queue}` does not know the contract that the publisher was generated from; register it: \
-                         qwer-q schema register -q {queue} -p FILE -m TYPE"
-                    ))
-                    .detail("queue", queue));
-            }
-            contract.active()
-        }
-    };
-    let Some(version) = version else { return Ok(()) };
-    if contract.is_retired(version.version) {
-        return Err(ErrorCode::VersionRetired
-            .with(format!(
-                "version {} of the contract of `{queue}`, which the publisher was generated from, has been retired; \
-                 generate it again: qwer-q gen",
-                version.version
-            ))
-            .detail("queue", queue)
-            .detail("version", version.version));
-    }
+    let choice = contract.choose(queue, &command.publish.contract, unknown)?;
+    command.contract_unknown = choice.is_unknown;
+    let Some(version) = choice.version else { return Ok(()) };
     command.schema_version = version.version;
     for (at, item) in command.publish.items.iter().enumerate() {
         if let Err(violation) = version.contract.validate(&item.payload, unknown) {

@@ -7,6 +7,7 @@
 
 mod canonical;
 mod catalog;
+mod choice;
 pub mod compatibility;
 mod contract;
 mod descriptor;
@@ -22,6 +23,7 @@ mod violation;
 
 pub use self::{
     catalog::{ContractVersion, QueueContract, Registry},
+    choice::Choice,
     contract::{Contract, ContractFile, Unknown, descriptor_set},
     error::SchemaError,
     lower::lowered,

@@ -116,7 +116,9 @@ impl Shard {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
-        let options = &self.state.queue(queue).expect("just found or created").options;
+        let found = self.state.queue(queue).expect("just found or created");
+        self.clients.consumed(asker.session, queue, &found.groups()[&group.group].name, &fetch.contract, self.clock.now());
+        let options = &found.options;
         let bounds = Bounds { messages: fetch.max.max(1), bytes: u64::from(MAX_FRAME_BYTES) };
         let visibility_timeout_ms = or_default(fetch.visibility_timeout_ms, options.visibility_timeout_ms);
         let subscribe = Subscribe { group, bounds, concurrency: 1, visibility_timeout_ms };

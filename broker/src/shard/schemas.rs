@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use qwerq_core::{Body, Queue, QueueId, SchemaRecord};
 use qwerq_proto::{ErrorCode, Opcode, wire};
+use sha2::{Digest as _, Sha256};
 
 use crate::registry::{Contract, descriptor_set};
 
@@ -138,8 +139,10 @@ impl Shard {
     fn push_files(&mut self, command: &RegisterCommand) -> Result<(), Fault> {
         self.commit()?;
         let now = self.clock.now();
-        for file in command.contract.files().iter().filter(|file| self.state.schema_file(&file.hash).is_none()) {
-            self.log.push(now, Body::SchemaFile { hash: file.hash, bytes: file.content.to_vec() });
+        let files = command.contract.files().iter().map(|file| (file.hash, file.content.as_ref()));
+        let texts = command.sources.iter().map(|source| (text_hash(&source.text), source.text.as_bytes()));
+        for (hash, bytes) in files.chain(texts).filter(|(hash, _)| self.state.schema_file(hash).is_none()) {
+            self.log.push(now, Body::SchemaFile { hash, bytes: bytes.to_vec() });
         }
         Ok(())
     }
@@ -177,7 +180,7 @@ impl Shard {
             Ok(wire::SchemaResponse {
                 version: Some(version_on_wire(queue, record)),
                 descriptor_set: descriptor_set(&self.schema_files(record)).into(),
-                sources: record.sources.iter().map(|(path, text)| wire::SourceFile { path: path.clone(), text: text.clone() }).collect(),
+                sources: record.sources.iter().map(|(path, text)| self.source(path, text)).collect(),
                 existed: true,
                 ..wire::SchemaResponse::default()
             })
@@ -195,6 +198,11 @@ impl Shard {
             })
             .collect();
         self.replies.push(reply::frame(asker, Opcode::SchemaListResponse, &wire::SchemaListResponse { versions }));
+    }
+
+    fn source(&self, path: &str, text: &[u8; 32]) -> wire::SourceFile {
+        let text = self.state.schema_file(text).expect("the state holds the texts of its versions");
+        wire::SourceFile { path: path.to_owned(), text: String::from_utf8_lossy(&text.bytes).into_owned() }
     }
 
     /// The raw files of a version; they are shared, not copied.
@@ -230,8 +238,13 @@ impl Shard {
     }
 }
 
-fn sources(command: &RegisterCommand) -> Vec<(String, String)> {
-    command.sources.iter().map(|source| (source.path.clone(), source.text.clone())).collect()
+fn sources(command: &RegisterCommand) -> Vec<(String, [u8; 32])> {
+    command.sources.iter().map(|source| (source.path.clone(), text_hash(&source.text))).collect()
+}
+
+/// A text's content address. It never is that of a descriptor file: the bytes would have to be both.
+fn text_hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text).into()
 }
 
 /// The queue has no such version; 0 stands for the active one, or for one by fingerprint.

@@ -148,7 +148,7 @@ fn refer_field(field: &FieldDescriptorProto, refer: &mut impl FnMut(&str)) {
 }
 
 /// The full names of all messages and enums of a file, nested ones included.
-fn for_each_type(file: &FileDescriptorProto, mut each: impl FnMut(String)) {
+pub(crate) fn for_each_type(file: &FileDescriptorProto, mut each: impl FnMut(String)) {
     fn nested(scope: &str, message: &DescriptorProto, each: &mut impl FnMut(String)) {
         let name = qualified(scope, message.name());
         for inner in &message.nested_type {

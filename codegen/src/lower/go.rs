@@ -18,6 +18,8 @@ mod index;
 mod names;
 mod package;
 mod source;
+#[cfg(test)]
+mod wire;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -109,7 +111,7 @@ fn messages(files: &[WholeFile], packages: &[Package], index: &Index<'_>, at: us
         }
     }
     declarations.extend(Some(declarations::extensions(&mut source)).filter(|text| !text.is_empty()));
-    let has_raw_getter = !declarations.is_empty() && !(source.enums.is_empty() && source.messages.is_empty());
+    let has_raw_getter = !(source.enums.is_empty() && source.messages.is_empty());
     let file_descriptor = source.protoreflect("FileDescriptor");
     let once = if has_raw_getter { source.imports.of("sync", "Once") } else { String::new() };
     let protoimpl_x = if has_raw_getter { source.protoimpl("X") } else { String::new() };

@@ -108,6 +108,23 @@ func (c *Client) Serve(ctx context.Context, queue string, handler func(context.C
 	}
 }
 
+// Together runs functions beside each other until ctx ends or one of them returns, whose error it then gives, after the others have
+// returned, too: their context ends.
+func Together(ctx context.Context, functions ...func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	for _, function := range functions {
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			stop(function(ctx))
+		}()
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
+
 // nextCall takes the next call whose caller still waits. Under the client's lock.
 func (s *Subscription) nextCall() (*incomingCall, bool) {
 	for len(s.calls) > 0 {

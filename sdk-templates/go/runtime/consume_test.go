@@ -447,9 +447,14 @@ func TestAFetchIsUnderLeasesAndACancelledOneGivesThemBack(t *testing.T) {
 func TestHandleSettlesWhatItsFunctionReturns(t *testing.T) {
 	c, p := newScripted(t).dial()
 	stop, cancel := context.WithCancel(ctx)
+	working := make(chan struct{})
 	handling := in(func() error {
-		return c.Handle(stop, "orders", func(_ context.Context, d *Delivery) error {
+		return c.Handle(stop, "orders", func(ctx context.Context, d *Delivery) error {
 			switch d.Seq {
+			case 4:
+				close(working)
+				<-ctx.Done()
+				return ctx.Err()
 			case 1:
 				return nil
 			case 2:
@@ -475,9 +480,15 @@ func TestHandleSettlesWhatItsFunctionReturns(t *testing.T) {
 	if p.expect(opReject, &settle); settle.Reason != "never" {
 		t.Errorf("%+v", settle)
 	}
+	p.deliver(consume.Subscription, 60_000, 4)
+	<-working
 	cancel()
 	if err := <-handling; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	settle = wireSettle{}
+	if p.expect(opRelease, &settle); settle.LeaseIDs[0][0] != 4 {
+		t.Errorf("%+v", settle)
 	}
 }
 

@@ -15,23 +15,6 @@ import (
 	"testing"
 )
 
-// The message of every opcode.
-var messageOf = map[string]any{
-	"PUBLISH": wirePublish{}, "PUBLISH_ACK": wirePublishAck{}, "CONSUME": wireConsume{}, "MESSAGE": wireDeliver{}, "ACK": wireSettle{},
-	"NACK": wireSettle{}, "ERROR": wireError{}, "EXTEND_VISIBILITY": wireSettle{}, "EXTEND_VISIBILITY_ACK": wireSettled{},
-	"HEARTBEAT": wireHeartbeat{}, "UNSUBSCRIBE": wireUnsubscribe{}, "CONSUME_ACK": wireConsumeAck{}, "SETTLED": wireSettled{},
-	"DONE": wireDone{}, "SCHEMA_REGISTER": wireSchemaRegister{}, "SCHEMA_GET": wireSchemaGet{}, "SCHEMA_RESPONSE": wireSchemaResponse{},
-	"SCHEMA_CHANGED": wireSchemaChanged{}, "CALL": wireCall{}, "CALL_RESPONSE": wireCallResponse{}, "SCHEMA_LIST": wireSchemaList{},
-	"SCHEMA_LIST_RESPONSE": wireSchemaListResponse{}, "QUEUE_LIST": wireQueueList{}, "QUEUE_LIST_RESPONSE": wireQueueListResponse{},
-	"HELLO": wireHello{}, "HELLO_ACK": wireHelloAck{}, "SEEK": wireGroupRequest{}, "COMMIT_OFFSET": wireCommitOffset{},
-	"CREDIT": wireCredit{}, "RELEASE": wireSettle{}, "REJECT": wireSettle{}, "FETCH": wireFetch{}, "FETCHED": wireFetched{},
-	"CANCEL": wireCancel{}, "SUBSCRIPTION_ENDED": wireSubscriptionEnded{}, "GOAWAY": wireGoAway{}, "QUEUE_CREATE": wireQueueCreate{},
-	"QUEUE_UPDATE": wireQueueUpdate{}, "QUEUE_DELETE": wireQueueName{}, "QUEUE_INFO": wireQueueName{}, "QUEUE_INFO_RESPONSE": wireQueueInfo{},
-	"QUEUE_PURGE": wireQueueName{}, "QUEUE_PURGED": wirePurged{}, "GROUP_CREATE": wireGroupRequest{}, "GROUP_DELETE": wireGroupRequest{},
-	"PEEK": wirePeek{}, "EXPLAIN": wireExplain{}, "EXPLAINED": wireExplained{}, "DEAD_LETTERS": wireDeadLetters{}, "REDRIVE": wireRedrive{},
-	"REDRIVEN": wireRedriven{}, "DEAD_LETTERS_PURGE": wireDeadLetters{},
-}
-
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/protocol.md")
@@ -160,11 +143,7 @@ func fill(t *testing.T, v reflect.Value, from any) {
 	case v.Kind() == reflect.Bool:
 		v.SetBool(from.(bool))
 	case v.Kind() == reflect.Int32:
-		numbers := map[string]int64{
-			"DURABILITY_FSYNC": 1, "DURABILITY_INTERVAL": 2, "DURABILITY_NONE": 3, "DURABILITY_QUORUM": 4,
-			"ROLE_CONSUME": 0, "ROLE_SERVE": 1, "ROLE_TAIL": 2,
-		}
-		number, ok := numbers[from.(string)]
+		number, ok := enumValues[from.(string)]
 		if !ok {
 			t.Fatalf("no enum value %v", from)
 		}
@@ -266,5 +245,24 @@ func TestUnknownFieldsAreSkippedAndBrokenOnesRefused(t *testing.T) {
 		if (err == nil) != c.ok || c.ok && cancel.RequestID != 5 {
 			t.Errorf("%s: %v, %v", c.hex, cancel, err)
 		}
+	}
+}
+
+func TestTheCodesAreThoseThatHaveAPage(t *testing.T) {
+	pages, err := os.ReadDir("../../../docs/errors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, name := range codeNames {
+		known[name] = true
+	}
+	for _, page := range pages {
+		if name := strings.TrimSuffix(page.Name(), ".md"); name != "README" && !known[name] {
+			t.Errorf("no code for %s", name)
+		}
+	}
+	if len(pages)-1 != len(codeNames) {
+		t.Errorf("%d pages, %d codes", len(pages)-1, len(codeNames))
 	}
 }

@@ -1,6 +1,8 @@
+// Made from the crate qwerq-proto by QWERQ_BLESS=1 cargo test -p qwerq-codegen --lib wire.
+//
 // The messages of the protocol, field for field as in proto/proto/qwerq/v1/wire.proto. They are plain structs and not generated
 // messages, so that two copies of this package in one program never meet in protobuf's registry. `codec.go` reads the tags;
-// docs/protocol.md says what the fields mean, and a test compares the two.
+// docs/protocol.md says what the fields mean.
 
 package qwerq
 
@@ -155,6 +157,7 @@ type wireFetch struct {
 
 type wireFetched struct {
 	Messages []*wireDelivered `wire:"1,messages"`
+	NextSeq  *uint64          `wire:"2,next_seq"`
 }
 
 type wireUnsubscribe struct {
@@ -223,10 +226,47 @@ type wireSchemaGet struct {
 }
 
 type wireSchemaResponse struct {
-	Version       *wireSchemaVersion `wire:"1,version"`
-	DescriptorSet []byte             `wire:"2,descriptor_set"`
-	Sources       []*wireSourceFile  `wire:"3,sources"`
-	Existed       bool               `wire:"4,existed"`
+	Version       *wireSchemaVersion   `wire:"1,version"`
+	DescriptorSet []byte               `wire:"2,descriptor_set"`
+	Sources       []*wireSourceFile    `wire:"3,sources"`
+	Existed       bool                 `wire:"4,existed"`
+	Findings      []*wireSchemaFinding `wire:"5,findings"`
+	Compatibility string               `wire:"6,compatibility"`
+	Refused       bool                 `wire:"7,refused"`
+}
+
+type wireSchemaFinding struct {
+	Rule             string `wire:"1,rule"`
+	Path             string `wire:"2,path"`
+	Before           string `wire:"3,before"`
+	After            string `wire:"4,after"`
+	OldPlace         string `wire:"5,old_place"`
+	NewPlace         string `wire:"6,new_place"`
+	BreaksNewReaders bool   `wire:"7,breaks_new_readers"`
+	BreaksOldReaders bool   `wire:"8,breaks_old_readers"`
+	What             string `wire:"9,what"`
+	Instead          string `wire:"10,instead"`
+	Version          uint32 `wire:"11,version"`
+}
+
+type wireSchemaSelect struct {
+	Queue   string `wire:"1,queue"`
+	Version uint32 `wire:"2,version"`
+	Force   bool   `wire:"3,force"`
+}
+
+type wireSchemaClients struct {
+	Clients []*wireSchemaClient `wire:"1,clients"`
+}
+
+type wireSchemaClient struct {
+	Client     string `wire:"1,client"`
+	Role       string `wire:"2,role"`
+	Group      string `wire:"3,group"`
+	Version    uint32 `wire:"4,version"`
+	Contract   []byte `wire:"5,contract"`
+	Connected  bool   `wire:"6,connected"`
+	LastSeenMS uint64 `wire:"7,last_seen_ms"`
 }
 
 type wireSchemaVersion struct {

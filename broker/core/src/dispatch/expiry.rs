@@ -135,6 +135,10 @@ impl Dispatch {
         let Some(run) = self.groups.get_mut(&key) else { return };
         if !run.leased.contains_key(&seq) && run.leaving.insert(seq) {
             proposals.push(expiry_of(queue, Some((key, group.attempts().get(&seq).copied())), seq, now));
+            if run.suspects.contains(&seq) {
+                // Nobody needs to be kept for it any more.
+                self.make_runnable(key);
+            }
         }
     }
 }

@@ -137,6 +137,19 @@ impl GroupRun {
         Some(seq)
     }
 
+    /// What was just picked goes to nobody now; a fresh message is fresh again.
+    pub(crate) fn put_back(&mut self, seq: Seq) {
+        if self.redelivered_last {
+            self.ready.insert(seq);
+            return;
+        }
+        self.cursor = seq;
+        if let Some(key) = self.held.remove(&seq) {
+            let run = self.keys.remove(&key).expect("a held key has a run");
+            debug_assert!(run.waiting.is_empty(), "nobody waits for a key that was just taken");
+        }
+    }
+
     fn pick_fresh(&mut self, queue: &Queue, group: &Group, now: Millis) -> Option<Seq> {
         // A pause holds back what lies beyond the last settled message. What lies before it must go on, or a group that was rebuilt or
         // created over many gaps would never close them.

@@ -365,7 +365,7 @@ impl Dispatch {
         let picked = Picked::new(queue, group, seq);
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
         if !subscription.has_room(picked.bytes) {
-            run.ready.insert(seq);
+            run.put_back(seq);
             run.withdraw(to, subscription);
             subscription.pull.as_mut().expect("only a pull has no room").full = true;
             return None;

@@ -1,5 +1,5 @@
-//! Names that are different in the schema and one in Go. protoc-gen-go emits them, and the Go compiler refuses; here they are an error
-//! that names both.
+//! Names that are different in the schema and one in Go. protoc-gen-go emits them, and the Go compiler refuses. Here a type gets another
+//! name, with a warning (see `index`); what is no type is an error that names both.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ pub(super) fn check(files: &[WholeFile], packages: &[Package], index: &Index<'_>
         for (of, name) in public_imports(file, files, packages, index) {
             declare(name, format!("what the public import of {of} declares"), &[]);
         }
+        renamed(&source, index, diagnostics);
     }
 }
 
@@ -50,6 +51,20 @@ fn public_imports(file: &WholeFile, files: &[WholeFile], packages: &[Package], i
         forward::exported(&of).into_iter().map(move |(_, name)| (file.clone(), name)).collect::<Vec<_>>()
     };
     other.flat_map(names).collect()
+}
+
+/// Says which types could not keep their names.
+fn renamed(source: &Source<'_>, index: &Index<'_>, diagnostics: &mut Diagnostics) {
+    let enums = source.enums.iter().map(|of| (&of.full_name, &of.path));
+    for (full_name, path) in source.messages.iter().map(|of| (&of.full_name, &of.path)).chain(enums) {
+        let of = index.get(full_name).expect("the index has every type of the file");
+        if of.numbered {
+            let message = format!("{full_name} is emitted as {}, because another type is {} already", of.ident.name, of.natural);
+            let line_column = Locations::line_column(&source.file.proto, path);
+            let warning = Diagnostic::warning(message).at(source.file.proto.name(), line_column);
+            diagnostics.push(warning.help("rename one of them to choose the Go names yourself; the wire format knows only numbers"));
+        }
+    }
 }
 
 fn clash(name: &str, old: &Declared, new: Declared) -> Diagnostic {

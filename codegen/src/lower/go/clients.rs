@@ -1,7 +1,9 @@
 //! The clients: one typed member per queue, and its contract, laid out as the template's view.
 
 use heck::{ToLowerCamelCase, ToUpperCamelCase};
-use qwerq_sdk_templates::go::{ClientsFile, ContractVariable};
+use std::collections::{BTreeMap, BTreeSet};
+
+use qwerq_sdk_templates::go::{ClientsFile, ContractVariable, RpcGroup, RpcMember};
 
 use super::{
     align::{Row, align, sections},
@@ -72,35 +74,35 @@ pub(super) fn view(
     let queues: Vec<&str> = contracts.iter().map(|contract| contract.queue.as_str()).collect();
     let words = naming::member_words(&queues, &RESERVED_MEMBERS, diagnostics);
     let mut aliases = Aliases::default();
+    let mut go_type = |name: &str| {
+        let of = index.get(name).expect("every contract's types were found when the schema was resolved");
+        let package = packages.iter().find(|package| package.import_path == of.ident.import_path).expect("every type has a package");
+        format!("*{}.{}", aliases.of(package), of.ident.name)
+    };
+    let types: Vec<(String, Option<String>)> =
+        contracts.iter().map(|contract| (go_type(&contract.message_type), contract.reply_type.as_deref().map(&mut go_type))).collect();
     let (mut members, mut values, mut contract_variables) = (Vec::new(), Vec::new(), Vec::new());
-    for (contract, words) in contracts.iter().zip(words) {
-        let mut go_type = |name: &str| {
-            let of = index.get(name).expect("every contract's types were found when the schema was resolved");
-            let package = packages.iter().find(|package| package.import_path == of.ident.import_path).expect("every type has a package");
-            format!("*{}.{}", aliases.of(package), of.ident.name)
+    for ((contract, words), (message, reply)) in contracts.iter().zip(&words).zip(&types) {
+        let member = member_name(words);
+        let queue = &contract.queue;
+        let (kind, types) = match reply {
+            None => ("Queue", message.clone()),
+            Some(reply) => ("Service", format!("{message}, {reply}")),
         };
-        let message = go_type(&contract.message_type);
-        let (kind, types, doc) = match &contract.reply_type {
-            None => ("Queue", message, format!("// {{}} is queue {}, which carries {}.", contract.queue, contract.message_type)),
+        members.push(match &contract.reply_type {
+            None => format!("// {member} is queue {queue}, which carries {}.", contract.message_type),
             Some(reply) => {
-                let types = format!("{message}, {}", go_type(reply));
-                let doc = format!(
-                    "// {{}} is queue {}, which is called with {} and replies with {reply}.",
-                    contract.queue, contract.message_type
-                );
-                ("Service", types, doc)
+                format!("// {member} is queue {queue}, which is called with {} and replies with {reply}.", contract.message_type)
             }
-        };
-        let member = member_name(&words);
-        let variable = format!("{}Contract", words.to_lower_camel_case());
-        let variable = if variable.starts_with(|c: char| c.is_ascii_digit()) { format!("x{variable}") } else { variable };
-        members.push(doc.replacen("{}", &member, 1));
+        });
         members.push(format!("{member} *{RUNTIME}.{kind}[{types}]"));
+        let variable = contract_variable(words);
         let value = format!("{RUNTIME}.New{kind}[{types}](client, &{variable}),");
         values.push((Row::Cells(vec![format!("{member}:"), value]), Some(member.len())));
         contract_variables.push(ContractVariable { variable, fields: contract_fields(contract) });
     }
     values.push((Row::Cells(vec!["client:".to_owned(), "client,".to_owned()]), Some("client".len())));
+    let groups = groups(contracts, &words, &types);
     ClientsFile {
         mark: MARK,
         tool_version: env!("CARGO_PKG_VERSION"),
@@ -111,7 +113,39 @@ pub(super) fn view(
         members,
         values: align(&sections(values)),
         contract_variables,
+        groups,
     }
+}
+
+/// The services whose rpcs are queues, each rpc with its request and reply as Go writes them. One whose name a queue has already is left
+/// out: its queues are members all the same.
+fn groups(contracts: &[Contract], words: &[String], types: &[(String, Option<String>)]) -> Vec<RpcGroup> {
+    // By the letters alone, as members are told apart.
+    let key = |name: &str| name.replace('_', "");
+    let mut taken: BTreeSet<String> = words.iter().map(String::as_str).chain(RESERVED_MEMBERS).map(key).collect();
+    let mut rpcs: BTreeMap<&str, Vec<RpcMember>> = BTreeMap::new();
+    for ((contract, words), (request, reply)) in contracts.iter().zip(words).zip(types) {
+        if let (Some(rpc), Some(reply)) = (&contract.rpc, reply) {
+            rpcs.entry(&rpc.group).or_default().push(RpcMember {
+                method: member_name(&naming::words(&rpc.method)),
+                member: member_name(words),
+                queue: contract.queue.clone(),
+                request: request.clone(),
+                reply: reply.clone(),
+            });
+        }
+    }
+    let group = |(name, rpcs): (&str, Vec<RpcMember>)| {
+        let words = naming::words(name);
+        let free = !taken.contains(&key(&format!("serve{words}"))) && taken.insert(key(&words));
+        free.then(|| RpcGroup { service: name.to_owned(), method: member_name(&words), rpcs })
+    };
+    rpcs.into_iter().filter_map(group).collect()
+}
+
+fn contract_variable(words: &str) -> String {
+    let variable = format!("{}Contract", words.to_lower_camel_case());
+    if variable.starts_with(|c: char| c.is_ascii_digit()) { format!("x{variable}") } else { variable }
 }
 
 /// An exported name; one that begins with a digit gets a letter in front.

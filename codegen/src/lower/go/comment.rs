@@ -451,11 +451,7 @@ fn url_length(text: &str) -> Option<usize> {
             b'(' => open.push(b')'),
             b'{' => open.push(b'}'),
             b'[' => open.push(b']'),
-            b')' | b'}' | b']' => {
-                if open.pop() != Some(*b) {
-                    break;
-                }
-            }
+            b')' | b'}' | b']' if open.pop() != Some(*b) => break,
             _ => {}
         }
         if open.is_empty() {

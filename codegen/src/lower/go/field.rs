@@ -45,11 +45,16 @@ pub(super) struct Oneof<'a> {
 const RESERVED: [&str; 8] =
     ["Reset", "String", "ProtoMessage", "Marshal", "Unmarshal", "ExtensionRangeArray", "ExtensionMap", "Descriptor"];
 
-/// Names the fields and oneofs of a message whose Go name is `ident`.
+/// Names the fields and oneofs of a message whose Go name is `ident`, and whose nested types have those of `nested`.
 ///
 /// A name that is taken, or whose getter is, gets an underscore behind, field by field; a oneof is named after its first field. Whatever
 /// one thinks of these rules, they are the names that Go programs use.
-pub(super) fn of_message<'a>(message: &'a DescriptorProto, ident: &str, syntax: Syntax) -> (Vec<Field<'a>>, Vec<Oneof<'a>>) {
+pub(super) fn of_message<'a>(
+    message: &'a DescriptorProto,
+    ident: &str,
+    nested: &[String],
+    syntax: Syntax,
+) -> (Vec<Field<'a>>, Vec<Oneof<'a>>) {
     let mut oneofs: Vec<Oneof<'a>> = message
         .oneof_decl
         .iter()
@@ -66,13 +71,6 @@ pub(super) fn of_message<'a>(message: &'a DescriptorProto, ident: &str, syntax: 
         name
     };
     let mut begun = vec![false; oneofs.len()];
-    let nested: Vec<String> = message
-        .nested_type
-        .iter()
-        .map(|m| m.name())
-        .chain(message.enum_type.iter().map(|e| e.name()))
-        .map(|name| format!("{ident}_{}", names::camel(name)))
-        .collect();
     let mut fields = Vec::new();
     for proto in &message.field {
         let name = unique(names::camel(proto.name()), true);
@@ -317,13 +315,6 @@ impl Type<'_> {
     fn value(&self, name: &str) -> Option<i32> {
         let Definition::Enum(of) = self.definition else { return None };
         of.value.iter().find(|value| value.name() == name).map(|value| value.number())
-    }
-
-    /// The Go name of one of the enum's values: an enum in a message gives them the message's name.
-    pub(super) fn value_name(&self, value: &str) -> String {
-        let local = self.full_name.strip_prefix(self.package).map(|rest| rest.trim_start_matches('.')).unwrap_or(&self.full_name);
-        let parent = local.rsplit_once('.').map_or_else(|| self.ident.name.clone(), |(parent, _)| names::camel(parent));
-        format!("{parent}_{value}")
     }
 }
 

@@ -33,8 +33,8 @@ const WELL_KNOWN: [(&str, &str); 13] = [
     ("google/protobuf/wrappers.proto", "types/known/wrapperspb"),
 ];
 
-/// Names of folders that Go gives a meaning.
-const SPECIAL_FOLDERS: [&str; 4] = ["internal", "testdata", "vendor", RUNTIME];
+/// Names of folders that Go gives a meaning, or refuses because Windows does.
+const SPECIAL_FOLDERS: [&str; 8] = ["internal", "testdata", "vendor", RUNTIME, "aux", "con", "nul", "prn"];
 
 /// Ends of a file's name by which Go leaves it out of a build.
 const BUILD_SUFFIXES: &str = " aix android darwin dragonfly freebsd hurd illumos ios js linux nacl netbsd openbsd plan9 solaris wasip1 windows \
@@ -100,7 +100,12 @@ fn folder_of(package: &str) -> String {
     if package.is_empty() {
         return "types".to_owned();
     }
-    let part = |part: &str| if SPECIAL_FOLDERS.contains(&part) { format!("{part}_") } else { part.to_owned() };
+    let is_device = |part: &str| {
+        let number = part.strip_prefix("com").or_else(|| part.strip_prefix("lpt"));
+        number.is_some_and(|rest| rest.len() == 1 && rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_special = |part: &str| SPECIAL_FOLDERS.contains(&part.to_lowercase().as_str()) || is_device(&part.to_lowercase());
+    let part = |part: &str| if is_special(part) { format!("{part}_") } else { part.to_owned() };
     package.split('.').map(part).collect::<Vec<_>>().join("/")
 }
 

@@ -10,7 +10,7 @@ use super::{
     comment,
     field::{self, Field, Oneof, Syntax},
     imports::{Imports, PROTOIMPL, PROTOREFLECT},
-    index::{Index, go_name},
+    index::Index,
     names,
     package::Package,
 };
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
     fn walk(&mut self, message: &'a DescriptorProto, full_name: &str, path: &[i32]) {
         self.add_enums(&message.enum_type, full_name, path, MESSAGE_ENUM);
         self.add_messages(&message.nested_type, full_name, path, MESSAGE_NESTED);
-        let scope = go_name(self.file.proto.package(), full_name);
+        let scope = self.go_name(full_name);
         self.add_extensions(&message.extension, full_name, &scope, path, MESSAGE_EXTENSION);
         for (at, nested) in message.nested_type.iter().enumerate() {
             self.walk(nested, &qualified(full_name, nested.name()), &[path, &[MESSAGE_NESTED, path_index(at)]].concat());
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
     fn add_enums(&mut self, enums: &'a [EnumDescriptorProto], scope: &str, path: &[i32], field: i32) {
         for (at, proto) in enums.iter().enumerate() {
             let full_name = qualified(scope, proto.name());
-            let name = go_name(self.file.proto.package(), &full_name);
+            let name = self.go_name(&full_name);
             self.enums.push(Enum { proto, full_name, name, path: [path, &[field, path_index(at)]].concat() });
         }
     }
@@ -113,8 +113,10 @@ impl<'a> Source<'a> {
     fn add_messages(&mut self, messages: &'a [DescriptorProto], scope: &str, path: &[i32], field: i32) {
         for (at, proto) in messages.iter().enumerate() {
             let full_name = qualified(scope, proto.name());
-            let name = go_name(self.file.proto.package(), &full_name);
-            let (fields, oneofs) = field::of_message(proto, &name, self.syntax());
+            let name = self.go_name(&full_name);
+            let nested = proto.nested_type.iter().map(|message| message.name()).chain(proto.enum_type.iter().map(|of| of.name()));
+            let nested: Vec<String> = nested.map(|name| self.go_name(&qualified(&full_name, name))).collect();
+            let (fields, oneofs) = field::of_message(proto, &name, &nested, self.syntax());
             self.messages.push(Message { proto, full_name, name, path: [path, &[field, path_index(at)]].concat(), fields, oneofs });
         }
     }
@@ -125,6 +127,11 @@ impl<'a> Source<'a> {
             let field_of = Field::extension(proto, go_scope, self.syntax());
             self.extensions.push(Extension { field: field_of, full_name, path: [path, &[field, path_index(at)]].concat() });
         }
+    }
+
+    /// The Go name of one of the file's types.
+    fn go_name(&self, full_name: &str) -> String {
+        self.index.get(full_name).expect("the index has every type of the file").ident.name.clone()
     }
 
     pub(super) fn services(&self) -> &'a [ServiceDescriptorProto] {

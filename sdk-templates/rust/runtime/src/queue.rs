@@ -134,8 +134,7 @@ impl<M: prost::Message + Default> TypedSubscription<M> {
             Ok(delivery) => delivery,
             Err(error) => return Some(Err(ReceiveError::Client(error))),
         };
-        let typed = Typed::decode(delivery, self.message_type);
-        Some(typed.map_err(ReceiveError::Undecodable))
+        Some(Typed::decode(delivery, self.message_type).map_err(ReceiveError::Undecodable))
     }
 
     /// The untyped subscription, for batches or raw payloads.

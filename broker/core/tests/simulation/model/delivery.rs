@@ -134,7 +134,7 @@ impl Model {
         if suspect {
             self.check_isolation(to.group, delivery.seq, to, now);
         } else if !asked {
-            let kept = usize::from(!thorough || self.waiting_suspects(to.group, now) > 0);
+            let kept = usize::from(!thorough || self.may_keep_one(to.group, now));
             let fewer = self.willing(to.group).filter(|other| self.held(other).0 < mine).count();
             assert!(fewer <= kept, "{:?} holds {mine}, others fewer", to.key);
         }
@@ -179,7 +179,7 @@ impl Model {
             }
             let suspects = self.waiting_suspects(key, now);
             assert!(suspects == 0 || !willing.contains(&0), "{key:?} has an idle consumer, and a suspect waits");
-            if willing.len() > usize::from(suspects > 0) {
+            if willing.len() > usize::from(self.may_keep_one(key, now)) {
                 assert_eq!(self.deliverable(key, now), [], "{key:?} has a consumer with credit, and these wait");
             }
         }

@@ -8,6 +8,7 @@ mod check;
 mod delivery;
 mod durable;
 mod expected;
+mod explanation;
 mod group;
 mod lease;
 mod ledger;

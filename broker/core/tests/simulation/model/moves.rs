@@ -129,7 +129,8 @@ impl Model {
 
     /// Everything below `to` goes.
     pub(super) fn floor(&mut self, id: QueueId, to: Seq) -> Applied {
-        let Some(queue) = self.queues.get(&id) else { return Applied::Nothing };
+        let Some(queue) = self.queues.get_mut(&id) else { return Applied::Nothing };
+        queue.floor_is_coming = false;
         let to = to.min(queue.next_seq);
         let gone: Vec<_> = queue.stored.keys().filter(|seq| **seq < to).copied().collect();
         let skipped = self.skipped(id, &gone);

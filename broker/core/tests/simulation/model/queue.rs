@@ -23,6 +23,8 @@ pub(crate) struct Queue {
     pub(crate) leaving: BTreeSet<Seq>,
     /// Messages that retention has proposed to let go.
     pub(crate) going: BTreeSet<Seq>,
+    /// A floor is proposed and not durable yet; until then nobody watches the age of the oldest.
+    pub(crate) floor_is_coming: bool,
     /// Something came, or the limits changed, since it was last looked at whether it is within them.
     pub(crate) grew: bool,
 }
@@ -75,6 +77,7 @@ impl Queue {
             keys: Vec::new(),
             leaving: BTreeSet::new(),
             going: BTreeSet::new(),
+            floor_is_coming: false,
             grew: true,
         }
     }
@@ -89,6 +92,7 @@ impl Queue {
     pub(crate) fn crash(&mut self) {
         self.leaving.clear();
         self.going.clear();
+        self.floor_is_coming = false;
         self.grew = true;
         self.groups.values_mut().for_each(Group::crash);
     }

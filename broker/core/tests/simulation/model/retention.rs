@@ -22,6 +22,7 @@ impl Model {
                 must.extend(surplus);
             }
             queue.going.extend(gone);
+            queue.floor_is_coming |= given.iter().any(|proposal| matches!(proposal, Proposal::Floor { queue, .. } if *queue == id));
             let less: Vec<_> = must.difference(&queue.going).collect();
             assert!(less.is_empty(), "{} keeps {less:?} beyond its limits or age; proposed: {given:?}", queue.name);
         }
@@ -72,6 +73,6 @@ impl Queue {
 
     /// When the oldest reaches its age; while some are going, the next one is looked at once they are gone.
     pub(super) fn next_age(&self) -> Option<Millis> {
-        self.ages().next().filter(|(oldest, _)| !self.going.contains(oldest)).map(|(_, until)| until)
+        self.ages().next().filter(|(oldest, _)| !self.floor_is_coming && !self.going.contains(oldest)).map(|(_, until)| until)
     }
 }

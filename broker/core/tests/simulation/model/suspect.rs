@@ -4,7 +4,7 @@ use qwerq_core::dispatch::GroupKey;
 use qwerq_core::options::OnFailure;
 use qwerq_core::{Millis, Seq};
 
-use super::{Group, Model, Queue, Subscription};
+use super::{Group, Model, Queue, Stored, Subscription};
 
 /// Whether the next delivery is the last one before failure handling, and one before it took its consumer along.
 pub(super) fn is_suspect(queue: &Queue, group: &Group, seq: Seq) -> bool {
@@ -26,6 +26,14 @@ impl Model {
     /// Suspects that wait to be delivered alone.
     pub(super) fn waiting_suspects(&self, key: GroupKey, now: Millis) -> usize {
         if self.isolates(key) { 0 } else { self.heads(key, now).iter().filter(|(.., suspect)| *suspect).count() }
+    }
+
+    /// Whether a consumer may be kept for a suspect: for one that waits, or one that has expired meanwhile and was not looked at yet.
+    pub(super) fn may_keep_one(&self, key: GroupKey, now: Millis) -> bool {
+        let (queue, group) = (&self.queues[&key.queue], self.group(key).unwrap());
+        let is_unnoticed =
+            |(seq, stored): (Seq, Stored)| stored.is_expired(now) && !group.leaving.contains(&seq) && is_suspect(queue, group, seq);
+        self.waiting_suspects(key, now) > 0 || (!self.isolates(key) && queue.unsettled(group).any(is_unnoticed))
     }
 
     /// A suspect goes to an idle consumer, or after one visibility timeout to one that is not.

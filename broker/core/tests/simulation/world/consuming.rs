@@ -101,6 +101,14 @@ impl World {
         self.covered.isolated_late += u64::from(is_alone && !is_idle);
     }
 
+    /// Somebody asks why a message does not move.
+    pub(super) fn explain(&mut self) {
+        let Some(key) = self.any_group() else { return };
+        let seq = self.dice.within(0, self.model.queues[&key.queue].next_seq);
+        self.model.check_explanation(&self.dispatch, &self.state, self.now, key, seq);
+        self.covered.explained += 1;
+    }
+
     /// A pull takes what is there; one that finds nothing may wait among the consumers.
     pub(super) fn pull(&mut self) {
         let Some(group) = self.any_group() else { return };

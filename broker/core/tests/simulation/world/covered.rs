@@ -26,6 +26,6 @@ covered! {
     letters_after_max_deliveries, letters_rejected, letters_expired, letters_of_no_group, letters_invalid, dropped, retried_for_ever,
     expired, expired_without_group, fell_due, room_made_below, room_made_between, skipped, groups_expired,
     redriven_to_their_group, redriven_to_all, redriven_elsewhere, overtaken_moves,
-    isolated, isolated_late, pulled, settled_by_anybody, read, missed, ended_readers,
+    isolated, isolated_late, pulled, settled_by_anybody, read, missed, ended_readers, explained,
     purges, seeks, settled_through, checkpoints, crashes, lost_entries, ended_subscriptions, entries_for_the_gone,
 }

@@ -111,6 +111,7 @@ impl World {
             if !self.dice.one_in(4) {
                 self.deliver();
             }
+            self.explain();
             self.check();
         }
         self.drain();
