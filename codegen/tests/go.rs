@@ -18,7 +18,7 @@ use prost::{Message, bytes::Bytes};
 use prost_types::FileDescriptorProto;
 use qwerq_codegen::{
     compile::compile,
-    contract::{GoOptions, Language, Request, TypeSource},
+    contract::{ContractSource, GoOptions, Language, Request, TypeSource},
     generate,
     output::OutputFile,
 };
@@ -347,6 +347,11 @@ fn the_whole_runtime_is_part_of_the_output() {
     let mut copied: Vec<String> = copied.map(|file| file.path.file_name().expect("a name").to_string_lossy().into_owned()).collect();
     copied.sort();
     assert_eq!(copied, sources);
+    let version = format!("const Version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(
+        fs::read_to_string(runtime().join("dial_options.go")).expect("readable").contains(&version),
+        "the runtime's version is another"
+    );
 }
 
 #[test]
@@ -354,4 +359,59 @@ fn the_runtime_and_its_tests_are_as_gofmt_leaves_them() {
     if !go_is_missing() {
         assert_eq!(run(&runtime(), "gofmt", &["-d", "."]), "");
     }
+}
+
+/// As a broker gives it: without the folder, of whose files every one is wanted.
+#[test]
+fn a_file_that_only_brings_options_is_not_emitted() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+    write(
+        "note.proto",
+        "syntax = \"proto3\"; package note; import \"google/protobuf/descriptor.proto\";
+        extend google.protobuf.FieldOptions { string note = 50001; }",
+    );
+    write("line.proto", "syntax = \"proto3\"; package shop.v1; message Line { string article = 1; } message Unused {}");
+    write(
+        "order.proto",
+        "syntax = \"proto3\"; package shop.v1; import \"note.proto\"; import \"line.proto\";
+        message Order { string id = 1 [(note.note) = \"kept\"]; Line line = 2; }",
+    );
+    let compiled = compile(&dir.path().join("order.proto"), &[dir.path().to_owned()]).expect("it compiles");
+    let contract = ContractSource {
+        queue: "orders".to_owned(),
+        version: 3,
+        message_type: "shop.v1.Order".to_owned(),
+        reply_type: None,
+        fingerprint: [7; 32],
+        descriptor_set: compiled.descriptor_set.into(),
+    };
+    let request = Request { language: go(), contracts: vec![contract], types: None };
+    let output = generate(&request).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let messages: Vec<String> =
+        output.files.iter().map(|file| file.path.display().to_string()).filter(|path| path.ends_with(".pb.go")).collect();
+    // A file is whole: its other types come with it.
+    assert_eq!(messages, ["shop/v1/line.pb.go", "shop/v1/order.pb.go"]);
+    let order = &output.files.iter().find(|file| file.path.ends_with("order.pb.go")).expect("just listed").text;
+    assert!(order.contains("kept") && !order.contains("_ \""), "{order}");
+    let clients = &output.files.iter().find(|file| file.path.ends_with("queues.go")).expect("the clients").text;
+    assert!(
+        clients.contains("// Contracts: orders v3.\n") && clients.contains(&format!("Fingerprint: \"{}\"", "07".repeat(32))),
+        "{clients}"
+    );
+    if !go_is_missing() {
+        run(tree(&request).path(), "go", &["vet", "./..."]);
+    }
+}
+
+#[test]
+fn names_that_cannot_be_parted_are_an_error_that_names_both() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "syntax = \"proto3\";\npackage p;\nmessage A {\n  enum Kind {\n    B = 0;\n  }\n}\nmessage A_B {}\n";
+    fs::write(dir.path().join("clash.proto"), text).expect("written");
+    let refused = generate(&support::request_in(go(), dir.path())).expect_err("it would not compile").to_string();
+    assert!(refused.contains("clash.proto:8:1: value p.A.Kind.B and message p.A_B are both A_B in Go"), "{refused}");
+    let module = Language::Go(GoOptions { module: "no path".to_owned() });
+    let refused = generate(&support::request_in(module, dir.path())).expect_err("no import path").to_string();
+    assert!(refused.contains("\"no path\" is not the import path of a Go package"), "{refused}");
 }

@@ -6,6 +6,7 @@
 
 #[expect(clippy::unwrap_used, reason = "a panic is how the model says that a rule is broken")]
 mod model;
+#[path = "../support/random.rs"]
 mod random;
 mod world;
 

@@ -12,7 +12,7 @@ import (
 
 // Handle gives each message of a queue to a function, at most Concurrency (1) at once, and settles it: nil acknowledges, an error made by
 // Reject rejects, another nacks with its text as the reason. It runs until ctx ends, whose error it then returns, or the subscription
-// ends. Handle returns after the last call of the function has.
+// ends. Handle returns after the last call of the function has. One that fails because ctx has ended gives its message back uncounted.
 func (c *Client) Handle(ctx context.Context, queue string, handler func(context.Context, *Delivery) error, options ...ConsumeOption) error {
 	o := newConsumeOptions(options)
 	o.concurrency = max(o.concurrency, 1)
@@ -49,17 +49,19 @@ func (s *Subscription) work(ctx context.Context, handler func(context.Context, *
 			return err
 		}
 		// A lease that has ended meanwhile needs no settling: the message comes again.
-		_ = d.settle(verdict(handler(ctx, d)))
+		_ = d.settle(verdict(ctx, handler(ctx, d)))
 	}
 }
 
-func verdict(err error) say {
+func verdict(ctx context.Context, err error) say {
 	var rejected *rejection
 	switch {
 	case err == nil:
 		return say{op: opAck}
 	case errors.As(err, &rejected):
 		return say{op: opReject, reason: err.Error()}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return say{op: opRelease}
 	default:
 		return say{op: opNack, reason: err.Error()}
 	}
