@@ -67,7 +67,7 @@ pub(crate) enum Command {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 cannot reach the broker
+Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 cannot reach the broker; `gen verify` adds 4 and 5
 
 Examples:
   qwer-q serve

@@ -4,8 +4,9 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::{BINARY, Broker};
 use support::cli::{contains_all, done, stderr, stdout};
@@ -335,6 +336,68 @@ fn the_same_contracts_can_be_had_as_proto_files() {
     // A folder that holds its own lock and descriptors gives the same again.
     contains_all(&again.ok(NOBODY, &[]), &["0 written, 0 removed"]);
     assert_eq!(again.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
+}
+
+/// A `gen --watch` that runs; killed when dropped.
+struct Watch {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watch {
+    fn start(project: &Project, broker: &str) -> Watch {
+        let mut command = Command::new(BINARY);
+        command.args(["gen", "--watch"]).current_dir(project.folder.path()).env("QWERQ_BROKER", broker).env_remove("QWERQ_AUTH_TOKEN");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        Watch { child, lines: BufReader::new(stdout).lines() }
+    }
+
+    /// What it says from here to the first line that holds this.
+    fn until(&mut self, part: &str) -> String {
+        let mut said = String::new();
+        while !said.contains(part) {
+            said.push_str(&self.lines.next().expect("it says more").expect("stdout is text"));
+            said.push('\n');
+        }
+        said
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn watch_follows_the_registry_and_qwerq_toml_and_survives_mistakes() {
+    let broker = broker_with_orders();
+    let project = Project::new(TWO_OUTPUTS);
+    let mut watch = Watch::start(&project, &broker.broker());
+    contains_all(&watch.until(" unchanged"), &["wrote src/queues/clients.rs", "wrote qwerq.lock"]);
+    register(&broker, "orders", "  string note = 2;\n", &[]);
+    let said = watch.until(" unchanged");
+    contains_all(&said, &["wrote src/queues/shop/v1/mod.rs", "wrote qwerq.lock"]);
+    assert!(!said.contains("src/queues/shop/mod.rs"), "only what changed: {said}");
+    project.write("qwerq.toml", "[[output]\n");
+    project.write("qwerq.toml", "[[output]]\nlang = \"rust\"\nout = \"elsewhere\"\n");
+    // A file is seen empty while it is written, so that there may be a run in between.
+    watch.until("wrote elsewhere/clients.rs");
+}
+
+#[test]
+fn watch_follows_proto_files_without_a_broker() {
+    let project = Project::new(RUST_FROM_PROTO);
+    project.write("proto/shop/v1/order.proto", &order(""));
+    let mut watch = Watch::start(&project, NOBODY);
+    watch.until(" unchanged");
+    project.write("proto/shop/v1/order.proto", &order("  string note = 2;\n"));
+    watch.until("wrote src/queues/shop/v1/mod.rs");
+    watch.until(" unchanged");
+    project.ok(NOBODY, &["--check"]);
 }
 
 #[test]

@@ -61,8 +61,7 @@ pub fn read(dir: &Path, includes: &[PathBuf]) -> Result<Folder, Diagnostics> {
 /// As [`read`].
 pub fn read_with(dir: &Path, includes: &[PathBuf], config: &Config) -> Result<Folder, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
-    let mut protos = Vec::new();
-    find_protos(dir, &mut protos).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
+    let protos = files(dir)?;
     if protos.is_empty() {
         return Err(Diagnostic::error("no .proto file in this folder").at(dir.display().to_string(), None).into());
     }
@@ -138,6 +137,16 @@ pub fn read_with(dir: &Path, includes: &[PathBuf], config: &Config) -> Result<Fo
         return Err(diagnostics);
     }
     Ok(Folder { contracts, types: TypeSource { roots, descriptor_set: all.encode_to_vec().into() }, sources, warnings: diagnostics })
+}
+
+/// The files that [`read`] would compile, sorted; what to look at for changes.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn files(dir: &Path) -> Result<Vec<PathBuf>, Diagnostics> {
+    let mut protos = Vec::new();
+    find_protos(dir, &mut protos).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
+    Ok(protos)
 }
 
 /// All .proto files and descriptor sets, sorted; hidden folders and those of package managers and builds are left out.

@@ -10,6 +10,7 @@ mod proto_tree;
 mod push;
 mod target;
 mod verify;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -78,6 +79,9 @@ struct RunArgs {
     /// Write nothing; show what would be written and removed
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
+    /// Go on: generate again whenever qwerq.toml, a .proto file or a contract of the broker changes, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["check", "dry_run", "emit_proto", "locked", "lang"])]
+    watch: bool,
     /// Write the contracts as .proto files into this folder, and nothing else; comments are not kept
     #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "dry_run", "out"])]
     emit_proto: Option<PathBuf>,
@@ -97,6 +101,7 @@ pub(crate) fn run(args: GenArgs) -> Result<(), Failure> {
     match args.command {
         Some(GenCommand::Verify(args)) => verify::run(&args),
         Some(GenCommand::Push(args)) => push::run(&args),
+        None if args.run.watch => watch::run(&args.run),
         None => generate(&args.run),
     }
 }

@@ -88,6 +88,14 @@ impl Plan {
         }
     }
 
+    /// The files besides qwerq.toml that the contracts are made from; `None`: they are a broker's.
+    pub(super) fn proto_files(&self) -> Option<Vec<PathBuf>> {
+        let Source::Folder { dir, includes, .. } = &self.source else { return None };
+        // A folder that cannot be listed is an error of the run that follows, not of looking for changes.
+        let listed = std::iter::once(dir).chain(includes).filter_map(|dir| qwerq_codegen::folder::files(dir).ok());
+        Some(listed.flatten().chain([dir.join(CONFIG)]).collect())
+    }
+
     /// Whether some output has a client for the queue.
     pub(super) fn wants(&self, queue: &str) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|target| target.wants(queue))
