@@ -17,6 +17,7 @@ import { decodePublishAck, encodePublish } from "./publish.js";
 import type { Feed, Request, Work } from "./request.js";
 import type { Transport } from "./transport.js";
 import {
+  CallResponseSchema,
   CallSchema,
   CancelSchema,
   ConsumeAckSchema,
@@ -414,12 +415,20 @@ export class Session {
 
   #onCall(frame: Frame): void {
     const call = decode(CallSchema, frame);
-    this.#work.feeds.get(call.subscription)?.called(call, (response) => {
+    const answer = (response: Uint8Array): void => {
       if (!this.#over) {
         this.#put(encodeFrame(Opcode.CallResponse, undefined, response));
         this.wake();
       }
-    });
+    };
+    const feed = this.#work.feeds.get(call.subscription);
+    if (feed === undefined) {
+      // It crossed an UNSUBSCRIBE; its caller must not wait for nothing.
+      const error = { code: 2005, name: "responder-lost", message: "the responder has stopped serving" };
+      answer(toBinary(CallResponseSchema, create(CallResponseSchema, { callId: call.callId, error })));
+    } else {
+      feed.called(call, answer);
+    }
   }
 
   #onGoAway(frame: Frame): void {
