@@ -3,13 +3,17 @@
 //! An entry is one journal record: the kind is the record's kind byte, the payload starts with a format version. Every entry is bounded;
 //! bulk work is a series of entries. Leases, credits, CALLs and metrics are never in here.
 
-use std::ops::Range;
+mod item;
+mod moved;
 
 use crate::codec::{DecodeError, Decoder, put_bytes, put_varint};
-use crate::delayed::DelayedKey;
-use crate::ids::{GroupId, MessageId, Millis, QueueId, Seq};
+use crate::ids::{GroupId, Millis, QueueId, Seq};
 use crate::options::QueueOptions;
 use crate::schema::SchemaRecord;
+
+use item::items;
+pub use item::{Item, ItemHead, ItemWriter};
+pub use moved::{Moved, Origin};
 
 /// Newest format of an entry's payload.
 const VERSION: u8 = 1;
@@ -164,123 +168,6 @@ pub enum Body {
     },
 }
 
-/// Messages move, each in one step: what is not where it was any more does not arrive either.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
-    /// Where they come from, and with that where they go.
-    pub origin: Origin,
-    /// The messages in the form in which they arrive; one for each that the origin names.
-    pub items: Vec<Item>,
-}
-
-/// Where moved messages come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// They fall due in their queue.
-    Due {
-        /// Which queue.
-        queue: QueueId,
-        /// The delayed messages.
-        keys: Vec<DelayedKey>,
-    },
-    /// A group is done with them, and they go to the queue's dead letters.
-    Failed {
-        /// Which queue.
-        queue: QueueId,
-        /// Which group; none: the queue had none, and they go for good.
-        group: Option<GroupId>,
-        /// The messages.
-        seqs: Vec<Seq>,
-    },
-    /// They break the contract and go to the queue's dead letters without having been in the queue.
-    Invalid {
-        /// Which queue.
-        queue: QueueId,
-        /// How many.
-        count: usize,
-    },
-    /// Dead letters go to a queue again.
-    Redriven {
-        /// The dead letter queue.
-        from: QueueId,
-        /// The letters.
-        seqs: Vec<Seq>,
-        /// The queue that they go to.
-        to: QueueId,
-        /// The only group that gets them; none: all of them.
-        only: Option<GroupId>,
-    },
-}
-
-impl Origin {
-    /// How many messages it names.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        match self {
-            Origin::Due { keys, .. } => keys.len(),
-            Origin::Failed { seqs, .. } | Origin::Redriven { seqs, .. } => seqs.len(),
-            Origin::Invalid { count, .. } => *count,
-        }
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Origin::Due { queue, keys } => {
-                out.push(1);
-                put_varint(out, u64::from(queue.0));
-                put_varint(out, keys.len() as u64);
-                for key in keys {
-                    put_varint(out, key.due);
-                    put_varint(out, key.number);
-                }
-            }
-            Origin::Failed { queue, group, seqs } => {
-                out.push(2);
-                put_varint(out, u64::from(queue.0));
-                put_optional_group(out, *group);
-                put_seqs(out, seqs);
-            }
-            Origin::Invalid { queue, count } => {
-                out.push(3);
-                put_varint(out, u64::from(queue.0));
-                put_varint(out, *count as u64);
-            }
-            Origin::Redriven { from, seqs, to, only } => {
-                out.push(4);
-                put_varint(out, u64::from(from.0));
-                put_seqs(out, seqs);
-                put_varint(out, u64::from(to.0));
-                put_optional_group(out, *only);
-            }
-        }
-    }
-
-    fn decode(from: &mut Decoder<'_>) -> Result<Origin, DecodeError> {
-        Ok(match from.byte()? {
-            1 => {
-                let queue = queue(from)?;
-                let count = from.count("delayed messages")?;
-                let keys = (0..count).map(|_| Ok(DelayedKey { due: from.varint()?, number: from.varint()? }));
-                Origin::Due { queue, keys: keys.collect::<Result<_, DecodeError>>()? }
-            }
-            2 => Origin::Failed { queue: queue(from)?, group: optional_group(from)?, seqs: seqs(from)? },
-            3 => Origin::Invalid { queue: queue(from)?, count: from.count("invalid messages")? },
-            4 => Origin::Redriven { from: queue(from)?, seqs: seqs(from)?, to: queue(from)?, only: optional_group(from)? },
-            other => return Err(DecodeError::Newer { what: "origin", number: u64::from(other) }),
-        })
-    }
-}
-
-fn put_optional_group(out: &mut Vec<u8>, group: Option<GroupId>) {
-    put_varint(out, group.map_or(0, |group| u64::from(group.0) + 1));
-}
-
-fn optional_group(from: &mut Decoder<'_>) -> Result<Option<GroupId>, DecodeError> {
-    let number = from.varint()?;
-    let group = number.checked_sub(1).map(|group| u32::try_from(group).map(GroupId)).transpose();
-    group.map_err(|_| DecodeError::Invalid { field: "group id", value: number })
-}
-
 /// Messages enter a queue, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish {
@@ -288,23 +175,6 @@ pub struct Publish {
     pub queue: QueueId,
     /// The messages.
     pub items: Vec<Item>,
-}
-
-/// What the state keeps of a message; the rest is in its stored form, which the journal holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// Payload and headers, in bytes: what limits count.
-    pub size: u32,
-    /// Hash of the ordering key; 0: none.
-    pub key: u64,
-    /// When it falls due; 0: at once, and it gets its sequence with this entry.
-    pub due: Millis,
-    /// When it expires; 0: never.
-    pub expires_at: Millis,
-    /// Where the stored form lies in the record's payload.
-    pub stored: Range<u32>,
-    /// The idempotency key, with the id that a duplicate is answered with.
-    pub dedup: Option<Box<(String, MessageId)>>,
 }
 
 /// A group is done with messages.
@@ -457,111 +327,6 @@ pub const PUBLISH_KIND: u8 = 2;
 
 /// The kind byte of [`Body::Moved`], which is written by [`ItemWriter`] too.
 pub const MOVED_KIND: u8 = 14;
-
-const ITEM_HAS_KEY: u8 = 1;
-const ITEM_HAS_DEDUP: u8 = 2;
-const ITEM_HAS_DUE: u8 = 4;
-const ITEM_HAS_EXPIRY: u8 = 8;
-const ITEM_FLAGS: u8 = ITEM_HAS_KEY | ITEM_HAS_DEDUP | ITEM_HAS_DUE | ITEM_HAS_EXPIRY;
-
-/// What an item says of its message beside the stored form.
-#[derive(Debug, Clone, Default)]
-pub struct ItemHead {
-    /// Payload and headers, in bytes.
-    pub size: u32,
-    /// Hash of the ordering key; 0: none.
-    pub key: u64,
-    /// When it falls due; 0: at once.
-    pub due: Millis,
-    /// When it expires; 0: never.
-    pub expires_at: Millis,
-    /// The idempotency key, with the id that a duplicate is answered with.
-    pub dedup: Option<(String, MessageId)>,
-}
-
-/// Writes a Publish or Moved entry straight into a journal batch, so that a payload is copied once.
-#[derive(Debug)]
-pub struct ItemWriter {
-    start: usize,
-    items: Vec<Item>,
-    /// Items that are not delayed.
-    positioned: u32,
-}
-
-impl ItemWriter {
-    /// Begins a Publish entry at the end of `out`.
-    pub fn begin_publish(out: &mut Vec<u8>, now: Millis, queue: QueueId, capacity: usize) -> ItemWriter {
-        let start = out.len();
-        put_head(out, now);
-        put_varint(out, u64::from(queue.0));
-        ItemWriter { start, items: Vec::with_capacity(capacity), positioned: 0 }
-    }
-
-    /// Begins a Moved entry at the end of `out`; it needs an item for each message that the origin names, in that order.
-    pub fn begin_moved(out: &mut Vec<u8>, now: Millis, origin: &Origin) -> ItemWriter {
-        let start = out.len();
-        put_head(out, now);
-        origin.encode(out);
-        ItemWriter { start, items: Vec::with_capacity(origin.count()), positioned: 0 }
-    }
-
-    /// Appends a message; `store` appends its stored form.
-    ///
-    /// # Panics
-    /// When the entry grows to 4 GiB; frames are far smaller.
-    pub fn item(&mut self, out: &mut Vec<u8>, head: ItemHead, store: impl FnOnce(&mut Vec<u8>)) {
-        let ItemHead { size, key, due, expires_at, dedup } = head;
-        let flag = |given: bool, flag: u8| if given { flag } else { 0 };
-        out.push(
-            flag(key != 0, ITEM_HAS_KEY)
-                | flag(dedup.is_some(), ITEM_HAS_DEDUP)
-                | flag(due != 0, ITEM_HAS_DUE)
-                | flag(expires_at != 0, ITEM_HAS_EXPIRY),
-        );
-        put_varint(out, u64::from(size));
-        if key != 0 {
-            out.extend_from_slice(&key.to_le_bytes());
-        }
-        if due != 0 {
-            put_varint(out, due);
-        }
-        if expires_at != 0 {
-            put_varint(out, expires_at);
-        }
-        if let Some((text, id)) = &dedup {
-            put_bytes(out, text.as_bytes());
-            out.extend_from_slice(&id.0);
-        }
-        // The stored form's length is known only once it is written, so its four bytes are filled in afterwards.
-        let length_at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        let from = out.len();
-        store(out);
-        let length = u32::try_from(out.len() - from).expect("a stored message is far below 4 GiB");
-        out[length_at..from].copy_from_slice(&length.to_le_bytes());
-        let offset = u32::try_from(from - self.start).expect("an entry is far below 4 GiB");
-        self.positioned += u32::from(due == 0);
-        self.items.push(Item { size, key, due, expires_at, stored: offset..offset + length, dedup: dedup.map(Box::new) });
-    }
-
-    /// How many items so far get a position at once.
-    #[must_use]
-    pub fn positioned(&self) -> u32 {
-        self.positioned
-    }
-
-    /// Whether there is no item yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// The items as [`Entry::decode`] would give them.
-    #[must_use]
-    pub fn finish(self) -> Vec<Item> {
-        self.items
-    }
-}
 
 fn put_head(out: &mut Vec<u8>, now: Millis) {
     out.push(VERSION);
@@ -746,41 +511,11 @@ impl Publish {
     }
 }
 
-impl Moved {
-    fn decode(from: &mut Decoder<'_>) -> Result<Moved, DecodeError> {
-        let moved = Moved { origin: Origin::decode(from)?, items: items(from)? };
-        if moved.items.len() != moved.origin.count() {
-            return Err(DecodeError::Invalid { field: "moved messages", value: moved.items.len() as u64 });
-        }
-        Ok(moved)
-    }
-}
-
-/// The items up to the end of the entry.
-fn items(from: &mut Decoder<'_>) -> Result<Vec<Item>, DecodeError> {
-    let mut items = Vec::new();
-    while !from.is_empty() {
-        let flags = from.byte()?;
-        if flags & !ITEM_FLAGS != 0 {
-            return Err(DecodeError::Newer { what: "message flag", number: u64::from(flags) });
-        }
-        let has = |flag: u8| flags & flag != 0;
-        let size = from.u32("size")?;
-        let key = if has(ITEM_HAS_KEY) { u64::from_le_bytes(from.array()?) } else { 0 };
-        let due = if has(ITEM_HAS_DUE) { from.varint()? } else { 0 };
-        let expires_at = if has(ITEM_HAS_EXPIRY) { from.varint()? } else { 0 };
-        let dedup = if has(ITEM_HAS_DEDUP) { Some(Box::new((from.text()?.to_owned(), MessageId(from.array()?)))) } else { None };
-        let length = u32::from_le_bytes(from.array()?);
-        let start = u32::try_from(from.at()).map_err(|_| DecodeError::Truncated)?;
-        from.take(length as usize)?;
-        items.push(Item { size, key, due, expires_at, stored: start..start + length, dedup });
-    }
-    Ok(items)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delayed::DelayedKey;
+    use crate::ids::MessageId;
 
     /// Version 1 of a contract without name, file, source and client, at time 9.
     const RECORD: [u8; 40] = {
