@@ -3,13 +3,18 @@
 //! On a laptop a missing tool skips the step by name; with `CI=true` it fails it, so that CI never leaves out a test unseen.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::tally::Tally;
+
+/// A test runner that prints nothing for so long in CI has hung: builds are done in less, and so is any single test.
+const SILENCE_MAX: Duration = Duration::from_secs(25 * 60);
 
 /// The root of the workspace.
 pub(crate) fn root() -> &'static Path {
@@ -85,22 +90,48 @@ impl Step {
     }
 
     /// Runs the step, shows its output, and adds the closing lines of its test runners to `tally`. A failure that no
-    /// runner counted (it did not compile, it was killed) counts as one failed test.
+    /// runner counted (it did not compile, it was killed) counts as one failed test. In CI a runner that hangs is killed
+    /// with all that it started, so that the other steps still run and the log ends with what hung.
     ///
     /// # Errors
     /// As [`Step::run`].
-    pub(crate) fn run_tests(mut self, tally: &mut Tally) -> Result<Outcome> {
+    pub(crate) fn run_tests(self, tally: &mut Tally) -> Result<Outcome> {
+        let silence_max = if in_ci() { SILENCE_MAX } else { Duration::MAX };
+        self.run_tests_unless_silent_for(silence_max, tally)
+    }
+
+    fn run_tests_unless_silent_for(mut self, silence_max: Duration, tally: &mut Tally) -> Result<Outcome> {
         let mut own = Tally::default();
         let outcome = self.timed(|command| {
+            if silence_max != Duration::MAX {
+                // A group of its own, so that it can be killed as a whole.
+                command.process_group(0);
+            }
             let mut child = command.stdout(Stdio::piped()).spawn()?;
             let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-            for line in stdout.split(b'\n') {
-                let line = line?;
-                let line = String::from_utf8_lossy(&line);
-                println!("{line}");
-                own.read_line(&line);
+            let (sender, lines) = mpsc::channel();
+            let reader = std::thread::spawn(move || stdout.split(b'\n').try_for_each(|line| sender.send(line)));
+            loop {
+                match lines.recv_timeout(silence_max) {
+                    Ok(line) => {
+                        let line = line?;
+                        let line = String::from_utf8_lossy(&line);
+                        println!("{line}");
+                        own.read_line(&line);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) => {
+                        println!("==> nothing printed for {} s: the runner hangs and is killed", silence_max.as_secs());
+                        let group = format!("-{}", child.id());
+                        ensure!(Command::new("kill").args(["-KILL", "--", &group]).status()?.success(), "killing group {group}");
+                        break;
+                    }
+                }
             }
-            Ok(child.wait()?.success())
+            let success = child.wait()?.success();
+            // It ends with the runner's stdout; that it could not send is what the loop above decided.
+            let _ = reader.join();
+            Ok(success)
         })?;
         if outcome == Outcome::Failed && own.failed == 0 {
             own.failed = 1;
@@ -173,6 +204,14 @@ mod tests {
             assert_eq!(shell(script).run_tests(&mut tally).unwrap(), outcome, "{script}");
             assert_eq!((tally.passed, tally.failed), (passed, failed), "{script}");
         }
+    }
+
+    #[test]
+    fn a_runner_that_hangs_is_killed_with_what_it_started_and_counts_as_one_failure() {
+        let mut tally = Tally::default();
+        let hangs = shell("cat /dev/zero | cat >/dev/null");
+        let outcome = hangs.run_tests_unless_silent_for(Duration::from_millis(100), &mut tally).unwrap();
+        assert_eq!((outcome, tally.failed), (Outcome::Failed, 1));
     }
 
     #[test]

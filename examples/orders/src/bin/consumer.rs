@@ -7,6 +7,8 @@ use qwerq::{ConsumeOptions, ReceiveError, Typed};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queues = queues::connect(&example_orders::broker()).await?;
     let mut orders = queues.orders().consume(ConsumeOptions::new().group("billing")).await?;
+    // One listener for the whole loop: with a new one in each round, a Ctrl-C that comes while an order is handled would be lost.
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     println!("waiting for orders");
 
     loop {
@@ -21,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Some(Err(ReceiveError::Client(error))) => return Err(error.into()),
                 None => break,
             },
-            interrupted = tokio::signal::ctrl_c() => {
+            interrupted = &mut interrupted => {
                 interrupted?;
                 break;
             }
