@@ -1,0 +1,217 @@
+//! A stored message as pages show it: its payload by its contract, or why it has no such form, and as text or bytes then.
+//!
+//! Contracts are fetched by the version that the message was accepted under, once each for a page.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use prost_reflect::MessageDescriptor;
+use qwerq_core::MessageId;
+use qwerq_proto::{Opcode, wire};
+
+use crate::json;
+use crate::registry::{Contract, Unknown};
+
+use super::quantity;
+use super::visit::Visit;
+
+/// Characters of a payload that a list shows.
+const GLIMPSE_CHARS: usize = 200;
+
+/// Characters of an ordering key that a list shows.
+const KEY_CHARS: usize = 24;
+
+/// Bytes of a payload that are shown when it is no text.
+const DUMP_BYTES: usize = 4 << 10;
+
+/// What a payload breaks.
+pub(super) struct ViolationView {
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// What message.html prints.
+pub(super) struct MessageView {
+    pub(super) seq: u64,
+    pub(super) id: String,
+    pub(super) published_at: String,
+    pub(super) published_short: String,
+    pub(super) size: String,
+    pub(super) contract: String,
+    pub(super) version: String,
+    pub(super) ordering_key: String,
+    pub(super) key_short: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) glimpse: String,
+    pub(super) body: String,
+    /// How `body` is to be read: `json`, `text`, or `bytes` when it is a dump.
+    pub(super) form: &'static str,
+    pub(super) violation: Option<ViolationView>,
+    pub(super) note: Option<String>,
+}
+
+/// A contract with the means to read payloads by it.
+pub(super) struct Readable {
+    pub(super) version: wire::SchemaVersion,
+    pub(super) contract: Contract,
+    /// `None`: the descriptor library does not take it, so there is no JSON.
+    pub(super) message: Option<MessageDescriptor>,
+}
+
+/// The contracts of one queue.
+pub(super) struct Contracts {
+    queue: String,
+    /// By version; 0 is the active one.
+    known: HashMap<u32, Option<Readable>>,
+}
+
+impl Contracts {
+    /// The contracts that payloads of `queue` were judged by; dead letters come from the queue that they are of.
+    pub(super) fn of(queue: &str) -> Contracts {
+        Contracts { queue: queue.strip_suffix(".dlq").unwrap_or(queue).to_owned(), known: HashMap::new() }
+    }
+
+    /// Version `version`, or with 0 the active one.
+    pub(super) async fn version(&mut self, visit: &mut Visit, version: u32) -> Option<&Readable> {
+        if !self.known.contains_key(&version) {
+            let request = wire::SchemaGet { queue: self.queue.clone(), version, ..wire::SchemaGet::default() };
+            let response: Option<wire::SchemaResponse> = visit.try_ask(Opcode::SchemaGet, &request).await.ok();
+            let readable = match response {
+                Some(response) => readable(response).await,
+                None => None,
+            };
+            self.known.insert(version, readable);
+        }
+        self.known.get(&version).and_then(Option::as_ref)
+    }
+
+    /// A message as pages show it.
+    pub(super) async fn view(&mut self, visit: &mut Visit, message: wire::Delivered) -> MessageView {
+        let readable = self.version(visit, message.schema_version).await;
+        view(message, readable)
+    }
+}
+
+/// Links the descriptors on a thread of their own: large closures take a while.
+async fn readable(response: wire::SchemaResponse) -> Option<Readable> {
+    let wire::SchemaResponse { version, descriptor_set, .. } = response;
+    let version = version?;
+    let link = move || {
+        let reply = Some(version.reply_type.as_str()).filter(|name| !name.is_empty());
+        let contract = Contract::restore(&descriptor_set, &version.message_type, reply).ok()?;
+        let message = contract.pool().ok().and_then(|pool| pool.get_message_by_name(&version.message_type));
+        Some(Readable { version, contract, message })
+    };
+    tokio::task::spawn_blocking(link).await.ok().flatten()
+}
+
+fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
+    let stated = message.schema_version;
+    let shown = body(&message.payload, stated, readable);
+    MessageView {
+        seq: message.seq,
+        id: id_text(&message.id),
+        published_at: quantity::time(message.published_at_ms),
+        published_short: quantity::time_short(message.published_at_ms),
+        size: quantity::bytes(message.payload.len() as u64),
+        contract: match (stated, readable) {
+            (0, None) => "none".to_owned(),
+            (0, Some(active)) => format!("accepted without one, shown by the active version {}", active.version.version),
+            (version, None) => format!("version {version}, which is gone"),
+            (version, Some(readable)) => format!("{}, version {version}", readable.version.message_type),
+        },
+        version: if stated == 0 { String::new() } else { format!("v{stated}") },
+        key_short: shortened(&message.ordering_key, KEY_CHARS),
+        ordering_key: message.ordering_key,
+        headers: message.headers.into_iter().map(|header| (header.name, header.value)).collect(),
+        glimpse: shown.violation.as_ref().map_or_else(|| glimpse(&shown.text), |violation| glimpse(&violation.text)),
+        body: shown.text,
+        form: shown.form,
+        violation: shown.violation,
+        note: shown.note,
+    }
+}
+
+struct Body {
+    text: String,
+    form: &'static str,
+    violation: Option<ViolationView>,
+    note: Option<String>,
+}
+
+/// A payload as JSON by its contract; where that cannot be, as text or bytes, and why.
+fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
+    let raw = |violation, note| {
+        let (text, form) = as_text_or_bytes(payload);
+        Body { text, form, violation, note }
+    };
+    let Some(readable) = readable else { return raw(None, None) };
+    if let Err(violation) = readable.contract.validate(payload, Unknown::Accept) {
+        // Without a contract of its own a message cannot break one; it is only no example of the one that came later.
+        let note = format!("It is not a {}: {}", readable.version.message_type, violation.message);
+        return match stated {
+            0 => raw(None, Some(note)),
+            _ => raw(Some(ViolationView { path: violation.path, text: violation.message }), None),
+        };
+    }
+    let Some(message) = &readable.message else {
+        return raw(None, Some("Its contract keeps the bytes, but has no JSON form here.".to_owned()));
+    };
+    match json::encode(message, payload) {
+        Ok(value) => Body { text: pretty(&value), form: "json", violation: None, note: None },
+        Err(error) => raw(None, Some(format!("JSON cannot hold it: {error}"))),
+    }
+}
+
+pub(super) fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).expect("a value serialises")
+}
+
+/// Text as it is; anything else as a dump of its first bytes.
+fn as_text_or_bytes(payload: &[u8]) -> (String, &'static str) {
+    let is_text = |text: &&str| !text.chars().any(|character| character.is_control() && !matches!(character, '\n' | '\r' | '\t'));
+    match std::str::from_utf8(payload).ok().filter(is_text) {
+        Some(text) => (text.to_owned(), "text"),
+        None => (dump(payload), "bytes"),
+    }
+}
+
+fn dump(payload: &[u8]) -> String {
+    let mut lines: Vec<String> = payload
+        .chunks(16)
+        .take(DUMP_BYTES / 16)
+        .enumerate()
+        .map(|(line, bytes)| {
+            let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let text: String = bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+            format!("{:06x}  {:<47}  {text}", line * 16, hex.join(" "))
+        })
+        .collect();
+    if payload.len() > DUMP_BYTES {
+        lines.push(format!("and {} more", quantity::bytes((payload.len() - DUMP_BYTES) as u64)));
+    }
+    lines.join("\n")
+}
+
+/// The beginning of a text in one line.
+pub(super) fn glimpse(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    shortened(&line, GLIMPSE_CHARS)
+}
+
+fn shortened(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A message's id as users write it.
+pub(super) fn id_text(id: &[u8]) -> String {
+    <[u8; 16]>::try_from(id).map_or_else(|_| String::new(), |id| MessageId(id).to_string())
+}
+
+/// What users write, as a message's id.
+pub(super) fn parse_id(text: &str) -> Option<Bytes> {
+    text.parse::<MessageId>().ok().map(|id| Bytes::copy_from_slice(&id.0))
+}

@@ -1,0 +1,67 @@
+//! A visitor's request for a page: a session with the broker, and how the visitor wants to see things.
+//!
+//! What the broker refuses becomes an [`ErrorPage`], so that handlers can pass it on with `?`.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use prost::Message;
+use qwerq_proto::{ErrorCode, Opcode, wire};
+
+use crate::http::HttpState;
+use crate::net::{LocalSession, Shared};
+
+use super::frame::{ErrorPage, Frame, Look, Section};
+
+/// One request.
+pub(super) struct Visit {
+    session: LocalSession,
+    look: Look,
+}
+
+impl FromRequestParts<HttpState> for Visit {
+    type Rejection = ErrorPage;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Visit, ErrorPage> {
+        let look = Look::of(&parts.headers, state.access().token().is_some());
+        if state.readiness.refusal() == Some("starting") {
+            let error = ErrorCode::Starting.with("The broker reads what it has stored. Reload this page in a moment.");
+            return Err(ErrorPage { look, error: Box::new(error) });
+        }
+        Ok(Visit { session: state.session("dashboard"), look })
+    }
+}
+
+impl Visit {
+    /// Asks the broker for something whose answer is an `Answer`.
+    pub(super) async fn ask<Answer: Message + Default>(&mut self, opcode: Opcode, request: &impl Message) -> Result<Answer, ErrorPage> {
+        self.try_ask(opcode, request).await.map_err(|error| self.refused(error))
+    }
+
+    /// The same, where a refusal is something to show on the page.
+    pub(super) async fn try_ask<Answer: Message + Default>(&mut self, opcode: Opcode, request: &impl Message) -> Result<Answer, wire::Error> {
+        self.session.ask(opcode, request).await
+    }
+
+    pub(super) fn refused(&self, error: wire::Error) -> ErrorPage {
+        ErrorPage { look: self.look, error: Box::new(error) }
+    }
+
+    /// Every queue, with its groups.
+    pub(super) async fn queues(&mut self) -> Result<Vec<wire::QueueInfo>, ErrorPage> {
+        let list: wire::QueueListResponse = self.ask(Opcode::QueueList, &wire::QueueList {}).await?;
+        Ok(list.queues)
+    }
+
+    /// One queue.
+    pub(super) async fn queue(&mut self, name: &str) -> Result<wire::QueueInfo, ErrorPage> {
+        self.ask(Opcode::QueueInfo, &wire::QueueName { name: name.to_owned() }).await
+    }
+
+    pub(super) fn broker(&self) -> &Shared {
+        self.session.shared()
+    }
+
+    pub(super) fn frame(&self, title: impl Into<String>, section: Section) -> Frame {
+        self.look.frame(title, section)
+    }
+}
