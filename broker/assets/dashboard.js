@@ -10,6 +10,7 @@ import { startLive } from "./live.js";
 import { refresh, say } from "./page.js";
 import { startPublishing } from "./publish.js";
 import { startLetters } from "./letters.js";
+import * as units from "./units.js";
 
 const THEMES = ["auto", "light", "dark"];
 
@@ -35,8 +36,13 @@ function collected(form) {
     }
     const initial = control.dataset.initial ?? "";
     if (form.hasAttribute("data-changed") ? control.value === initial : control.value === "") continue;
-    const wanted = control.dataset.type;
-    body[control.name] = wanted === "number" ? Number(control.value) : control.value;
+    const read = units[control.dataset.type];
+    try {
+      body[control.name] = read ? read(control.value) : control.value;
+    } catch (error) {
+      control.focus();
+      throw error;
+    }
   }
   return body;
 }
@@ -59,14 +65,12 @@ async function act(form, submitter) {
   const data = { ...form.dataset, ...submitter?.dataset };
   if (data.confirm && !(await confirmed(data.confirm, data.confirmText ?? ""))) return;
   const output = form.querySelector("output");
-  const body = collected(form);
-  if (submitter?.name) body[submitter.name] = submitter.value === "true" ? true : submitter.value;
-  const path = filled(data.path, body);
   const buttons = [...form.querySelectorAll("button")].filter((button) => !button.disabled);
-  buttons.forEach((button) => (button.disabled = true));
   try {
+    const body = collected(form);
+    const path = filled(data.path, body);
+    buttons.forEach((button) => (button.disabled = true));
     const answer = await send(data.method, path, body);
-    if (output) delete output.dataset.kind;
     if (data.then?.startsWith("/")) return location.assign(data.then.replace("{name}", encodeURIComponent(answer?.name ?? "")));
     say(sentence(data.done ?? "Done.", answer));
     await refresh();

@@ -6,6 +6,7 @@
 
 pub mod access;
 mod api;
+mod dashboard;
 mod extract;
 mod login;
 pub mod metrics;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES};
 use tokio::net::TcpListener;
@@ -84,7 +85,11 @@ fn router(state: HttpState) -> Router {
     let scraped = scraped().route_layer(from_fn_with_state(Arc::clone(access), access::require_token));
     let open = open().route_layer(from_fn_with_state(Arc::clone(access), access::without_token));
     let api = api::routes().route_layer(from_fn_with_state(state.clone(), when_ready));
-    let guarded = guarded().merge(api).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let guarded = guarded()
+        .merge(api)
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(access), access::guard))
+        .layer(from_fn(dashboard::instead_of_problems));
     let all = OpenApiRouter::with_openapi(openapi::head()).merge(probes()).merge(scraped).merge(open).merge(guarded);
     let (router, mut document) = all.split_for_parts();
     openapi::complete(&mut document);
@@ -108,12 +113,12 @@ fn scraped() -> OpenApiRouter<HttpState> {
 
 /// For whoever is about to present the token: login pages, and WebSockets that speak HELLO.
 fn open() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout))
+    OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout)).merge(dashboard::open())
 }
 
 /// For whoever has the token or a login, besides `api/`.
 fn guarded() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(index)).routes(routes!(openapi::openapi_json))
+    OpenApiRouter::new().routes(routes!(openapi::openapi_json)).merge(dashboard::pages())
 }
 
 /// Middleware of what needs the shard, which a start may keep away for a while.
@@ -160,13 +165,6 @@ async fn scrape(State(state): State<HttpState>) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-/// A page for people
-#[utoipa::path(get, path = "/", tag = "dashboard", responses((status = 200, description = "The page", body = String, content_type = "text/html")))]
-async fn index() -> Response {
-    let page = Html(INDEX);
-    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
-}
-
 async fn not_found(request: Request) -> Problem {
     let text = format!("there is nothing at {}; /api/v1/openapi.json lists what there is", request.uri().path());
     Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::NOT_FOUND)
@@ -176,14 +174,6 @@ async fn method_not_allowed(request: Request) -> Problem {
     let text = format!("{} does not take {}; the header Allow lists what it takes", request.uri().path(), request.method());
     Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::METHOD_NOT_ALLOWED)
 }
-
-const INDEX: &str = concat!(
-    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>QWER-Q</title>\n<h1>QWER-Q ",
-    env!("CARGO_PKG_VERSION"),
-    "</h1>\n<p>The typed message queue. Clients connect to the broker port; this port is for people and their tools.</p>\n",
-    "<ul>\n<li><a href=\"/metrics\">/metrics</a>: Prometheus metrics\n<li><a href=\"/healthz\">/healthz</a>: the process ",
-    "runs\n<li><a href=\"/readyz\">/readyz</a>: the broker takes requests\n</ul>\n",
-);
 
 #[cfg(test)]
 mod tests {

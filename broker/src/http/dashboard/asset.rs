@@ -26,6 +26,7 @@ assets! {
     "page.js": "text/javascript; charset=utf-8",
     "publish.js": "text/javascript; charset=utf-8",
     "spark.js": "text/javascript; charset=utf-8",
+    "units.js": "text/javascript; charset=utf-8",
 }
 
 /// What the pages load

@@ -1,12 +1,12 @@
 //! The contract of a queue: its versions, the text of one, who uses which, and a form that checks or registers another.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::{Asked, QueueName};
 use super::contracts::GEN_COMMANDS;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::quantity::time_short;
@@ -79,7 +79,7 @@ struct ContractPage {
         (status = 404, description = "A page that says that there is no such queue or version", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn contract(mut visit: Visit, Path(name): Path<String>, Query(shown): Query<Shown>) -> Result<Response, ErrorPage> {
+pub(super) async fn contract(mut visit: Visit, QueueName(name): QueueName, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Contract).await?;
     let list = wire::SchemaList { all_versions: true, queue: name.clone() };

@@ -1,12 +1,12 @@
 //! All contracts: the active version of every queue that has one.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::Response;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::Asked;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
 use super::quantity::{counted, time_short};
@@ -52,7 +52,7 @@ pub(super) const GEN_COMMANDS: [&str; 3] = [
     get, path = "/contracts", tag = "dashboard", params(Shown),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn contracts(mut visit: Visit, Query(shown): Query<Shown>) -> Result<Response, ErrorPage> {
+pub(super) async fn contracts(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
     let list: wire::SchemaListResponse = visit.ask(Opcode::SchemaList, &wire::SchemaList::default()).await?;
     let mut versions = list.versions;
     versions.sort_by(|a, b| (&a.message_type, &a.queue).cmp(&(&b.message_type, &b.queue)));

@@ -1,7 +1,6 @@
 //! The difference of two versions of a contract: of their texts, line by line, and what it breaks at which level.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 use serde::Deserialize;
@@ -10,6 +9,7 @@ use utoipa::IntoParams;
 
 use crate::registry::compatibility::{Change, Layer, Version, compare};
 
+use super::asked::{Asked, QueueName};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
@@ -66,7 +66,7 @@ struct DiffPage {
         (status = 500, description = "A page that says that a version cannot be read", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn diff(mut visit: Visit, Path(name): Path<String>, Query(pair): Query<Pair>) -> Result<Response, ErrorPage> {
+pub(super) async fn diff(mut visit: Visit, QueueName(name): QueueName, Asked(pair): Asked<Pair>) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Contract).await?;
     let from = version(&mut visit, &name, &pair.from).await?;

@@ -143,7 +143,7 @@ fn field_view(field: &FieldDescriptor, is_member: bool, reached: &mut Reached<'_
         json: field.json_name().to_owned(),
         card,
         type_words,
-        comment: comment(field.parent_file(), field.path()),
+        comment: comment(&field.parent_file(), field.path()),
         is_hidden: is_member,
         key,
         value,

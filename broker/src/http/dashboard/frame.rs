@@ -75,16 +75,16 @@ impl Look {
 
 /// What base.html prints around a page.
 pub(super) struct Frame {
-    title: String,
-    section: Section,
-    theme: Option<&'static str>,
-    can_sign_out: bool,
-    has_nav: bool,
-    version: &'static str,
+    pub(super) title: String,
+    pub(super) section: Section,
+    pub(super) theme: Option<&'static str>,
+    pub(super) can_sign_out: bool,
+    pub(super) has_nav: bool,
+    pub(super) version: &'static str,
 }
 
 impl Frame {
-    fn nav(&self) -> Vec<NavItem> {
+    pub(super) fn nav(&self) -> Vec<NavItem> {
         let items = [
             (Section::Queues, "/", "Queues"),
             (Section::Streams, "/streams", "Streams"),
@@ -130,10 +130,9 @@ struct ErrorContent {
     code: String,
 }
 
-impl IntoResponse for ErrorPage {
-    fn into_response(self) -> Response {
-        let known = self.error.known_code();
-        let status = known.map_or(StatusCode::INTERNAL_SERVER_ERROR, problem::status);
+impl ErrorPage {
+    /// The page with another status than the code's.
+    pub(super) fn with_status(self, status: StatusCode) -> Response {
         let title = match status {
             StatusCode::NOT_FOUND => "Not here",
             StatusCode::SERVICE_UNAVAILABLE => "Not now",
@@ -141,6 +140,13 @@ impl IntoResponse for ErrorPage {
         };
         let frame = self.look.frame(title, Section::Nowhere);
         page_with(status, &ErrorContent { frame, title: title.to_owned(), text: self.error.message, code: self.error.name })
+    }
+}
+
+impl IntoResponse for ErrorPage {
+    fn into_response(self) -> Response {
+        let status = self.error.known_code().map_or(StatusCode::INTERNAL_SERVER_ERROR, problem::status);
+        self.with_status(status)
     }
 }
 

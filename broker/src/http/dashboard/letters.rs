@@ -3,13 +3,13 @@
 //! `assets/letters.js` sends what is done; here is only what is shown.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
+use super::asked::{Asked, QueueName};
 use super::choice::{Choice, choices};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::link::encoded;
@@ -81,7 +81,7 @@ struct LettersPage {
         (status = 404, description = "A page that says that there is no such queue", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn letters(mut visit: Visit, Path(name): Path<String>, Query(shown): Query<Shown>) -> Result<Response, ErrorPage> {
+pub(super) async fn letters(mut visit: Visit, QueueName(name): QueueName, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::DeadLetters).await?;
     let wanted = wire::DeadLetters {

@@ -11,6 +11,7 @@ use qwerq_proto::{Opcode, wire};
 
 use crate::json;
 use crate::registry::{Contract, Unknown};
+use crate::timestamp;
 
 use super::quantity;
 use super::visit::Visit;
@@ -111,7 +112,7 @@ fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
     MessageView {
         seq: message.seq,
         id: id_text(&message.id),
-        published_at: quantity::time(message.published_at_ms),
+        published_at: timestamp::format_ms(message.published_at_ms),
         published_short: quantity::time_short(message.published_at_ms),
         size: quantity::bytes(message.payload.len() as u64),
         contract: match (stated, readable) {
@@ -213,5 +214,8 @@ pub(super) fn id_text(id: &[u8]) -> String {
 
 /// What users write, as a message's id.
 pub(super) fn parse_id(text: &str) -> Option<Bytes> {
-    text.parse::<MessageId>().ok().map(|id| Bytes::copy_from_slice(&id.0))
+    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let digits = (text.len() == 26).then(|| text.bytes().map(|byte| ALPHABET.iter().position(|digit| *digit == byte.to_ascii_uppercase())))?;
+    let id = digits.fold(Some(0u128), |id, digit| id.and_then(|id| id.checked_mul(32))?.checked_add(digit? as u128))?;
+    Some(Bytes::copy_from_slice(&id.to_be_bytes()))
 }

@@ -1,12 +1,12 @@
 //! The message browser: what a queue or stream holds, page by page, found by position, key or text. Looking leases nothing.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::{Asked, QueueName};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::link::encoded;
 use super::message::{Contracts, MessageView};
@@ -75,7 +75,7 @@ struct MessagesPage {
         (status = 404, description = "A page that says that there is no such queue", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn messages(mut visit: Visit, Path(name): Path<String>, Query(sought): Query<Sought>) -> Result<Response, ErrorPage> {
+pub(super) async fn messages(mut visit: Visit, QueueName(name): QueueName, Asked(sought): Asked<Sought>) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Messages).await?;
     // A stream is read from the end backwards by people: what came last is what they look for.

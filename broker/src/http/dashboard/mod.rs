@@ -3,6 +3,7 @@
 //!
 //! A handler asks the broker through [`visit::Visit`], decides what is shown, and fills the view of a template in broker/templates/.
 
+mod asked;
 mod asset;
 mod choice;
 mod connections;
@@ -13,6 +14,7 @@ mod diff;
 mod duration;
 mod form;
 mod frame;
+mod instead;
 mod letters;
 mod link;
 mod message;
@@ -35,7 +37,7 @@ use utoipa_axum::routes;
 
 use super::HttpState;
 
-pub(super) use sign_in::instead_of_refusal;
+pub(super) use instead::instead_of_problems;
 
 /// The pages, for whoever has the token or a login.
 pub(super) fn pages() -> OpenApiRouter<HttpState> {

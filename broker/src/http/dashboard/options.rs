@@ -1,17 +1,18 @@
 //! The options of a queue, to read and to change, and the page that makes a queue.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{name, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::queue_options::options_on_wire;
+use crate::timestamp;
 
+use super::asked::{Asked, QueueName};
 use super::duration;
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::quantity::{bytes, count, time};
+use super::quantity::{bytes, count};
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 
@@ -46,14 +47,14 @@ struct OptionsPage {
         (status = 404, description = "A page that says that there is no such queue", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn options(mut visit: Visit, Path(queue_name): Path<String>) -> Result<Response, ErrorPage> {
+pub(super) async fn options(mut visit: Visit, QueueName(queue_name): QueueName) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&queue_name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Options).await?;
     let is_dlq = name::is_dlq(&queue_name);
     let given = queue.options.unwrap_or_default();
     let facts = vec![
         ("Mode", given.mode.clone().unwrap_or_default()),
-        ("Made", time(queue.created_at_ms)),
+        ("Made", timestamp::format_ms(queue.created_at_ms)),
         ("Positions", format!("{} to {}", count(queue.first_seq), count(queue.next_seq))),
         ("Size", bytes(queue.bytes)),
     ];
@@ -89,7 +90,7 @@ struct CreatePage {
     get, path = "/new", tag = "dashboard", params(Wanted),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn create(visit: Visit, Query(wanted): Query<Wanted>) -> Response {
+pub(super) async fn create(visit: Visit, Asked(wanted): Asked<Wanted>) -> Response {
     let config = &visit.broker().config;
     let mut given = options_on_wire(&config.queue_defaults, config.schema_mode);
     if wanted.mode == "stream" {

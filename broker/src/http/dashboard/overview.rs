@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::Response;
 use qwerq_proto::{name, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::Asked;
 use super::choice::{Choice, choices};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
@@ -95,7 +95,7 @@ struct Judged {
     get, path = "/", tag = "dashboard", params(Shown),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn overview(mut visit: Visit, Query(shown): Query<Shown>) -> Result<Response, ErrorPage> {
+pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
     let judged = judged(visit.queues().await?);
     let sum = |of: fn(&Judged) -> u64| count(judged.iter().map(of).sum());
     let figures = [

@@ -1,9 +1,9 @@
 //! The publish page: a form that is made from the contract, or without one a text whose bytes are the payload.
 
 use askama::Template;
-use axum::extract::Path;
 use axum::response::Response;
 
+use super::asked::QueueName;
 use super::duration;
 use super::form::{MessageForm, forms};
 use super::frame::{ErrorPage, Frame, Section, page};
@@ -32,7 +32,7 @@ struct PublishPage {
         (status = 404, description = "A page that says that there is no such queue", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn publish(mut visit: Visit, Path(name): Path<String>) -> Result<Response, ErrorPage> {
+pub(super) async fn publish(mut visit: Visit, QueueName(name): QueueName) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Publish).await?;
     let mut contracts = Contracts::of(&name);

@@ -1,12 +1,12 @@
 //! The page of one queue: what it holds and does, its groups and consumers, and why something does not move.
 
 use askama::Template;
-use axum::extract::{Path, Query};
 use axum::response::Response;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::{Asked, QueueName};
 use super::choice::{Choice, choices};
 use super::consumer::{self, ConsumerView};
 use super::frame::{ErrorPage, Frame, Section, page};
@@ -75,7 +75,7 @@ struct QueuePage {
         (status = 404, description = "A page that says that there is no such queue", body = String, content_type = "text/html"),
     )
 )]
-pub(super) async fn queue(mut visit: Visit, Path(name): Path<String>, Query(question): Query<Question>) -> Result<Response, ErrorPage> {
+pub(super) async fn queue(mut visit: Visit, QueueName(name): QueueName, Asked(question): Asked<Question>) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Overview).await?;
     let (explanations, refusal) = match explained(&mut visit, &name, &question).await {

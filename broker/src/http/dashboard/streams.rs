@@ -1,12 +1,12 @@
 //! All streams: what they keep, and how far behind their groups are.
 
 use askama::Template;
-use axum::extract::Query;
 use axum::response::Response;
 use qwerq_proto::wire;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::asked::Asked;
 use super::duration;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
@@ -47,7 +47,7 @@ struct Streams {
     get, path = "/streams", tag = "dashboard", params(Shown),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn streams(mut visit: Visit, Query(shown): Query<Shown>) -> Result<Response, ErrorPage> {
+pub(super) async fn streams(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
     let mut streams = visit.queues().await?;
     streams.retain(|queue| queue.options.as_ref().is_some_and(|options| options.mode.as_deref() == Some("stream")));
     streams.sort_by(|a, b| a.name.cmp(&b.name));
