@@ -15,37 +15,48 @@ export function startCandidates() {
 async function judge(form, verb) {
   const queue = form.dataset.queue;
   const { message_type, reply_type, path, text } = Object.fromEntries(new FormData(form));
-  const body = { message_type, files: [{ path, text }] };
-  if (reply_type !== "") body.reply_type = reply_type;
   const output = form.querySelector("output");
   const buttons = [...form.querySelectorAll("button")];
   if (verb === "register" && !(await confirmed(queue, "This becomes the queue's active contract, if it keeps the rule. Type the queue's name to go on:"))) return;
   buttons.forEach((button) => (button.disabled = true));
   try {
+    const body = { message_type, root: path, files: { ...(await imports(queue)), [path]: text } };
+    if (reply_type !== "") body.reply_type = reply_type;
     const suffix = verb === "check" ? "/check" : "";
     const answer = await send("POST", `/api/v1/schemas/${encodeURIComponent(queue)}${suffix}`, body);
     if (verb === "register") {
-      say(`Version ${answer.version?.version ?? answer.version} is active.`);
+      say(`Version ${answer.version} is active.`);
       await refresh();
     } else {
       show(output, answer);
     }
   } catch (problem) {
-    show(output, { refused: true, findings: problem.body?.findings ?? [] }, problem.message);
+    show(output, { allowed: false }, problem.message);
   } finally {
     buttons.forEach((button) => (button.disabled = false));
   }
 }
 
+/** The files of the active version, for what the pasted one imports; none on a queue without a contract. */
+async function imports(queue) {
+  try {
+    const { sources } = await send("GET", `/api/v1/schemas/${encodeURIComponent(queue)}/versions/active`);
+    return Object.fromEntries(sources.filter((file) => !file.path.startsWith("google/protobuf/")).map((file) => [file.path, file.text]));
+  } catch (problem) {
+    if (problem.status === 404) return {};
+    throw problem;
+  }
+}
+
 /** A verdict with what it found, one line each. */
 function show(output, verdict, sentence) {
-  output.dataset.kind = verdict.refused ? "bad" : "good";
-  const rule = verdict.compatibility ? ` ${verdict.compatibility}` : "";
-  const text = sentence ?? (verdict.refused ? `A registration would be refused: it breaks the rule${rule}.` : `It keeps the rule${rule}.`);
+  output.dataset.kind = verdict.allowed ? "good" : "bad";
+  const what = verdict.existed ? `version ${verdict.version}, which is known` : `version ${verdict.version}, a new one`;
+  const allowed = `It keeps the rule ${verdict.compatibility}. It would be ${what}.`;
   const head = document.createElement("p");
-  head.textContent = text;
+  head.textContent = sentence ?? (verdict.allowed ? allowed : `A registration would be refused: it breaks the rule ${verdict.compatibility}.`);
   const list = document.createElement("ul");
-  for (const finding of verdict.findings ?? []) list.append(item(finding));
+  for (const finding of [...(verdict.breaks ?? []), ...(verdict.warnings ?? [])]) list.append(item(finding));
   output.replaceChildren(head, list);
 }
 

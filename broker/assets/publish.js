@@ -2,6 +2,7 @@
 
 import { send } from "./api.js";
 import { MessageForm } from "./message-form.js";
+import { duration } from "./units.js";
 
 export function startPublishing() {
   const page = document.getElementById("publish");
@@ -106,7 +107,7 @@ class Publishing {
     const message = { ...content, ...this.#envelope() };
     await this.#validated(content);
     const answer = await send("POST", `/api/v1/queues/${this.#queue}/messages`, message);
-    this.#say(receipt(Array.isArray(answer?.results) ? answer.results[0] : answer, answer));
+    this.#say(receipt(answer), answer.dead_lettered ? "bad" : "good");
   }
 
   /** `body` by the contract; without one the bytes of the text. */
@@ -115,7 +116,7 @@ class Publishing {
       const body = this.#body();
       return body === undefined ? undefined : { body };
     }
-    return { payload_base64: base64(new TextEncoder().encode(this.#json.value)) };
+    return { payload_text: this.#json.value };
   }
 
   async #validated(content) {
@@ -125,7 +126,13 @@ class Publishing {
   #envelope() {
     const envelope = {};
     for (const control of this.#page.querySelectorAll("[data-envelope]")) {
-      if (control.value !== "") envelope[control.name] = control.value;
+      if (control.value === "") continue;
+      try {
+        envelope[control.name] = control.dataset.type === "duration" ? duration(control.value) : control.value;
+      } catch (error) {
+        control.focus();
+        throw error;
+      }
     }
     const headers = [...this.#page.querySelectorAll("#headers > li")].map((item) => [...item.querySelectorAll("input")].map((input) => input.value));
     if (headers.length > 0) envelope.headers = Object.fromEntries(headers);
@@ -139,7 +146,7 @@ class Publishing {
   }
 
   #refused(problem) {
-    const path = problem.body?.details?.path ?? problem.body?.path ?? "";
+    const path = problem.body?.details?.path ?? "";
     if (path !== "" && this.#usesForm && this.#form.showError(path, problem.message)) {
       this.#say(`Not sent: ${path} breaks the contract.`, "bad");
     } else {
@@ -155,17 +162,9 @@ class Publishing {
 }
 
 /** What became of the message, in words. */
-function receipt(result, answer) {
-  const durability = result.durability ?? answer?.durability;
-  const how = durability ? `, durable by ${durability}` : "";
-  if (result.duplicate) return `A duplicate: the message ${result.id} was published with this key before. Nothing was stored.`;
-  if (result.dead_lettered) return `It breaks the contract and went to the dead letters: ${result.error?.detail ?? result.error?.message ?? ""}`;
-  if (result.seq === undefined || result.seq === null) return `Published ${result.id}, delayed${how}.`;
-  return `Published as seq ${result.seq}, id ${result.id}${how}.`;
-}
-
-function base64(bytes) {
-  let text = "";
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return btoa(text);
+function receipt({ id, seq, duplicate, durability, dead_lettered }) {
+  if (duplicate) return `A duplicate: ${id} was published with this key before. Nothing was stored.`;
+  if (dead_lettered) return `It breaks the contract and went to the dead letters: ${dead_lettered.detail}`;
+  if (seq === null || seq === undefined) return `Published ${id}, delayed, durable by ${durability}.`;
+  return `Published as ${seq}, id ${id}, durable by ${durability}.`;
 }

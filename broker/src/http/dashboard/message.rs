@@ -125,7 +125,7 @@ fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
         key_short: shortened(&message.ordering_key, KEY_CHARS),
         ordering_key: message.ordering_key,
         headers: message.headers.into_iter().map(|header| (header.name, header.value)).collect(),
-        glimpse: shown.violation.as_ref().map_or_else(|| glimpse(&shown.text), |violation| glimpse(&violation.text)),
+        glimpse: shown.violation.as_ref().map_or_else(|| glimpse(&shown.brief), |violation| glimpse(&violation.text)),
         body: shown.text,
         form: shown.form,
         violation: shown.violation,
@@ -135,6 +135,8 @@ fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
 
 struct Body {
     text: String,
+    /// The same for a list.
+    brief: String,
     form: &'static str,
     violation: Option<ViolationView>,
     note: Option<String>,
@@ -144,7 +146,7 @@ struct Body {
 fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
     let raw = |violation, note| {
         let (text, form) = as_text_or_bytes(payload);
-        Body { text, form, violation, note }
+        Body { brief: text.clone(), text, form, violation, note }
     };
     let Some(readable) = readable else { return raw(None, None) };
     if let Err(violation) = readable.contract.validate(payload, Unknown::Accept) {
@@ -159,7 +161,7 @@ fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
         return raw(None, Some("Its contract keeps the bytes, but has no JSON form here.".to_owned()));
     };
     match json::encode(message, payload) {
-        Ok(value) => Body { text: pretty(&value), form: "json", violation: None, note: None },
+        Ok(value) => Body { brief: value.to_string(), text: pretty(&value), form: "json", violation: None, note: None },
         Err(error) => raw(None, Some(format!("JSON cannot hold it: {error}"))),
     }
 }
