@@ -12,6 +12,7 @@ use crate::calls::Calls;
 use crate::config::Config;
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
+use crate::proto_text::ProtoText;
 use crate::registry::Registry;
 use crate::shard::{Command, Fault, Shard, StartError, Stats};
 use crate::token::Token;
@@ -61,11 +62,16 @@ pub struct Addresses {
     pub http: SocketAddr,
 }
 
-/// Runs a broker until `stop` completes, then drains it.
+/// Runs a broker until `stop` completes, then drains it. `proto_text` compiles what comes as text over HTTP.
 ///
 /// # Errors
 /// [`ServeError`]; the process should exit non-zero.
-pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+pub async fn serve(
+    config: Config,
+    proto_text: Arc<dyn ProtoText>,
+    on_ready: impl FnOnce(Addresses),
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let config = Arc::new(config);
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
@@ -89,7 +95,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
         Arc::clone(&calls),
         commands.clone(),
     ));
-    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), stop_receiver.clone()));
+    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
     let started = {
         let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
         tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
@@ -157,6 +163,7 @@ fn serve_http(
     listener: TcpListener,
     shared: Arc<net::Shared>,
     readiness: Arc<Readiness>,
+    proto_text: Arc<dyn ProtoText>,
     mut stop: watch::Receiver<bool>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let config = &shared.config;
@@ -168,7 +175,7 @@ fn serve_http(
         let _ = commands.send(Command::Stats(reply));
         async move { answer.await.unwrap_or_else(|_| Stats::default()).queues }
     };
-    let state = HttpState::new(readiness, access, shared, stats);
+    let state = HttpState::new(readiness, access, shared, proto_text, stats);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.

@@ -6,6 +6,8 @@
 
 pub mod access;
 mod api;
+mod asyncapi;
+mod contracts;
 mod dashboard;
 mod extract;
 mod login;
@@ -18,6 +20,7 @@ mod server;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
@@ -30,14 +33,19 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::net::{LocalSession, Shared};
+use crate::proto_text::ProtoText;
 
 pub use access::Access;
+use contracts::Contracts;
 pub use metrics::{CallOutcome, Metrics, QueueStats};
 use problem::Problem;
 pub use readiness::Readiness;
 
 /// Longest body of a request, in bytes: what one frame of the protocol takes.
 const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES as usize;
+
+/// How long a request may take, its body included, unless it is one that waits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;
 
@@ -48,18 +56,27 @@ pub struct HttpState {
     readiness: Arc<Readiness>,
     access: Arc<Access>,
     broker: Arc<Shared>,
+    contracts: Arc<Contracts>,
+    proto_text: Arc<dyn ProtoText>,
     queue_stats: Arc<dyn Fn() -> QueueStatsFuture + Send + Sync>,
 }
 
 impl HttpState {
     /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
-    pub fn new<F, Fut>(readiness: Arc<Readiness>, access: Access, broker: Arc<Shared>, queue_stats: F) -> HttpState
+    pub fn new<F, Fut>(
+        readiness: Arc<Readiness>,
+        access: Access,
+        broker: Arc<Shared>,
+        proto_text: Arc<dyn ProtoText>,
+        queue_stats: F,
+    ) -> HttpState
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
     {
         let queue_stats = Arc::new(move || -> QueueStatsFuture { Box::pin(queue_stats()) });
-        HttpState { metrics: Arc::clone(&broker.metrics), readiness, access: Arc::new(access), broker, queue_stats }
+        let metrics = Arc::clone(&broker.metrics);
+        HttpState { metrics, readiness, access: Arc::new(access), broker, contracts: Arc::default(), proto_text, queue_stats }
     }
 
     /// A session with the broker, under the name that `schema clients` shows.
@@ -81,21 +98,27 @@ pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Futur
 /// Four groups of routes, by who may ask: anyone; whoever has the token; whoever is about to present it; and the rest, which browsers can
 /// be tricked into asking and which therefore looks at Host and Origin too.
 fn router(state: HttpState) -> Router {
+    let mut document = openapi::head();
+    // Methods that a route does not take are answered inside their group, so that its guard stands before them too.
+    let mut group = |routes: OpenApiRouter<HttpState>| {
+        let (router, described) = routes.split_for_parts();
+        document.merge(described);
+        router.method_not_allowed_fallback(method_not_allowed)
+    };
     let access = state.access();
-    let scraped = scraped().route_layer(from_fn_with_state(Arc::clone(access), access::require_token));
-    let open = open().route_layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let api = api::routes().route_layer(from_fn_with_state(state.clone(), when_ready));
-    let guarded = guarded()
-        .merge(api)
+    let patient = api::patient_routes().route_layer(from_fn_with_state(api::PATIENCE, in_time));
+    let prompt = api::routes().routes(routes!(asyncapi::asyncapi_json)).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let api = prompt.merge(patient).route_layer(from_fn_with_state(state.clone(), when_ready));
+    let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
+    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let pages = dashboard::pages().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let guarded = group(guarded().merge(api).merge(pages))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(access), access::guard))
         .layer(from_fn(dashboard::instead_of_problems));
-    let all = OpenApiRouter::with_openapi(openapi::head()).merge(probes()).merge(scraped).merge(open).merge(guarded);
-    let (router, mut document) = all.split_for_parts();
+    let all = group(probes()).merge(scraped).merge(open).merge(guarded);
     openapi::complete(&mut document);
-    router
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(Extension(openapi::Document::new(&document)))
+    all.layer(Extension(openapi::Document::new(&document)))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(access::careful))
         .with_state(state)
@@ -118,7 +141,7 @@ fn open() -> OpenApiRouter<HttpState> {
 
 /// For whoever has the token or a login, besides `api/`.
 fn guarded() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(openapi::openapi_json)).merge(dashboard::pages())
+    OpenApiRouter::new().routes(routes!(openapi::openapi_json))
 }
 
 /// Middleware of what needs the shard, which a start may keep away for a while.
@@ -130,6 +153,17 @@ async fn when_ready(State(state): State<HttpState>, request: Request, next: Next
             Problem::from(problem).into_response()
         }
         _ => next.run(request).await,
+    }
+}
+
+/// Middleware: an end to requests that take too long, mostly because their body does not come.
+async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let text = format!("the request took longer than {} s", limit.as_secs());
+            Problem::new(ErrorCode::Timeout, text).with_status(StatusCode::REQUEST_TIMEOUT).into_response()
+        }
     }
 }
 
@@ -199,7 +233,8 @@ mod tests {
         let readiness = Arc::new(Readiness::new());
         let broker = Arc::new(Shared::in_tests(std::sync::mpsc::channel().0));
         let metrics = Arc::clone(&broker.metrics);
-        let state = HttpState::new(Arc::clone(&readiness), access, broker, move || {
+        let no_text = Arc::new(crate::proto_text::NoProtoText);
+        let state = HttpState::new(Arc::clone(&readiness), access, broker, no_text, move || {
             let queues = queues.clone();
             async move { queues }
         });

@@ -4,6 +4,7 @@
 //! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
 
 mod connection;
+mod connections;
 mod hello;
 mod local;
 mod requests;
@@ -25,6 +26,7 @@ use crate::registry::Registry;
 use crate::shard::Command;
 use crate::token::Token;
 
+pub use connections::{ConnectionInfo, Connections};
 pub use local::LocalSession;
 
 /// What every connection shares.
@@ -42,6 +44,8 @@ pub struct Shared {
     pub policies: Arc<Policies>,
     /// Calls in flight.
     pub calls: Arc<Calls>,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
     /// The shard.
     pub shard: Sender<Command>,
     next_session: AtomicU64,
@@ -59,7 +63,8 @@ impl Shared {
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
-        Shared { config, token, metrics, registry, policies, calls, shard, next_session: AtomicU64::new(1) }
+        let connections = Arc::default();
+        Shared { config, token, metrics, registry, policies, calls, connections, shard, next_session: AtomicU64::new(1) }
     }
 
     /// A broker with the usual settings whose shard is played by the test.
