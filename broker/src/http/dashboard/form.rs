@@ -5,7 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use prost_reflect::{Cardinality, DescriptorPool, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{Cardinality, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
 
 /// Types beyond this many are not reachable by any form that people fill in; they are written as JSON.
 const TYPES_MAX: usize = 200;
@@ -247,13 +247,10 @@ fn comment(file: &FileDescriptor, path: &[i32]) -> String {
     comments.map(|comment| comment.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n")).find(|comment| !comment.is_empty()).unwrap_or_default()
 }
 
-/// The message type `name` of a pool; here so that tests and pages look it up alike.
-pub(super) fn root(pool: &DescriptorPool, name: &str) -> Option<MessageDescriptor> {
-    pool.get_message_by_name(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use prost_reflect::DescriptorPool;
+
     use super::*;
 
     fn pool(text: &str) -> DescriptorPool {
@@ -265,7 +262,7 @@ mod tests {
     }
 
     fn described(text: &str) -> Vec<String> {
-        let forms = forms(&root(&pool(text), "t.A").unwrap());
+        let forms = forms(&pool(text).get_message_by_name("t.A").unwrap());
         let fields = forms.iter().flat_map(|form| form.parts.iter().map(move |part| (form, part)));
         fields
             .flat_map(|(form, part)| {
@@ -307,7 +304,7 @@ mod tests {
     #[test]
     fn comments_of_fields_are_shown() {
         let pool = pool("syntax = \"proto3\"; package t;\nmessage A {\n  // What it <costs>,\n  // in cents.\n  int32 price = 1;\n int32 n = 2; // how many\n}");
-        let form = &forms(&root(&pool, "t.A").unwrap())[0];
+        let form = &forms(&pool.get_message_by_name("t.A").unwrap())[0];
         let comments: Vec<_> = form.parts[0].fields.iter().map(|field| field.comment.as_str()).collect();
         assert_eq!(comments, ["What it <costs>,\nin cents.", "how many"]);
     }

@@ -4,6 +4,8 @@
 
 use askama::Template;
 use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use serde_json::json;
@@ -143,7 +145,7 @@ fn view(message: MessageView, payload: &[u8]) -> LetterView {
     let (form, payload_label, payload) = match message.form {
         "json" => ("json", "Payload, as JSON", message.body.clone()),
         "text" => ("text", "Payload, as text", message.body.clone()),
-        _ => ("base64", "Payload, in base64", base64(payload)),
+        _ => ("base64", "Payload, in base64", BASE64.encode(payload)),
     };
     let failed = header("qwerq-failed-at");
     let attempts = header("qwerq-attempts");
@@ -158,7 +160,7 @@ fn view(message: MessageView, payload: &[u8]) -> LetterView {
         group: header("qwerq-group"),
         // RFC 3339 with milliseconds: the list shows it to the second.
         failed_short: failed.get(..19).map(|time| time.replace('T', " ")).unwrap_or_default(),
-        history: format!("{attempts} attempts, the first ended {}, dead since {failed}.", header("qwerq-first-failed-at")),
+        history: format!("Attempts: {attempts}, the first ended {}, dead since {failed}.", header("qwerq-first-failed-at")),
         failed_at: failed,
         rows: payload.lines().count().clamp(3, EDITOR_ROWS_MAX),
         payload_label,
@@ -166,17 +168,4 @@ fn view(message: MessageView, payload: &[u8]) -> LetterView {
         form,
         message,
     }
-}
-
-fn base64(payload: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(payload.len().div_ceil(3) * 4);
-    for chunk in payload.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) & 63;
-            text.push(if digit <= chunk.len() { char::from(DIGITS[value as usize]) } else { '=' });
-        }
-    }
-    text
 }

@@ -3,14 +3,15 @@
 //! Contracts are fetched by the version that the message was accepted under, once each for a page.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use qwerq_core::MessageId;
-use qwerq_proto::{Opcode, wire};
+use qwerq_proto::{name, wire};
 
 use crate::json;
-use crate::registry::{Contract, Unknown};
+use crate::registry::{ContractVersion, Unknown};
 use crate::timestamp;
 
 use super::quantity;
@@ -51,15 +52,14 @@ pub(super) struct MessageView {
     pub(super) note: Option<String>,
 }
 
-/// A contract with the means to read payloads by it.
+/// A version of a contract with the means to read payloads by it.
 pub(super) struct Readable {
-    pub(super) version: wire::SchemaVersion,
-    pub(super) contract: Contract,
+    pub(super) version: Arc<ContractVersion>,
     /// `None`: the descriptor library does not take it, so there is no JSON.
     pub(super) message: Option<MessageDescriptor>,
 }
 
-/// The contracts of one queue.
+/// The contracts of one queue, looked up once each for a page.
 pub(super) struct Contracts {
     queue: String,
     /// By version; 0 is the active one.
@@ -69,41 +69,18 @@ pub(super) struct Contracts {
 impl Contracts {
     /// The contracts that payloads of `queue` were judged by; dead letters come from the queue that they are of.
     pub(super) fn of(queue: &str) -> Contracts {
-        Contracts { queue: queue.strip_suffix(".dlq").unwrap_or(queue).to_owned(), known: HashMap::new() }
-    }
-
-    /// Version `version`, or with 0 the active one.
-    pub(super) async fn version(&mut self, visit: &mut Visit, version: u32) -> Option<&Readable> {
-        if !self.known.contains_key(&version) {
-            let request = wire::SchemaGet { queue: self.queue.clone(), version, ..wire::SchemaGet::default() };
-            let response: Option<wire::SchemaResponse> = visit.try_ask(Opcode::SchemaGet, &request).await.ok();
-            let readable = match response {
-                Some(response) => readable(response).await,
-                None => None,
-            };
-            self.known.insert(version, readable);
-        }
-        self.known.get(&version).and_then(Option::as_ref)
+        Contracts { queue: queue.strip_suffix(name::DLQ_SUFFIX).unwrap_or(queue).to_owned(), known: HashMap::new() }
     }
 
     /// A message as pages show it.
     pub(super) async fn view(&mut self, visit: &mut Visit, message: wire::Delivered) -> MessageView {
-        let readable = self.version(visit, message.schema_version).await;
-        view(message, readable)
+        let version = message.schema_version;
+        if !self.known.contains_key(&version) {
+            let readable = visit.contract(&self.queue, version).await;
+            self.known.insert(version, readable);
+        }
+        view(message, self.known.get(&version).and_then(Option::as_ref))
     }
-}
-
-/// Links the descriptors on a thread of their own: large closures take a while.
-async fn readable(response: wire::SchemaResponse) -> Option<Readable> {
-    let wire::SchemaResponse { version, descriptor_set, .. } = response;
-    let version = version?;
-    let link = move || {
-        let reply = Some(version.reply_type.as_str()).filter(|name| !name.is_empty());
-        let contract = Contract::restore(&descriptor_set, &version.message_type, reply).ok()?;
-        let message = contract.pool().ok().and_then(|pool| pool.get_message_by_name(&version.message_type));
-        Some(Readable { version, contract, message })
-    };
-    tokio::task::spawn_blocking(link).await.ok().flatten()
 }
 
 fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
@@ -119,7 +96,7 @@ fn view(message: wire::Delivered, readable: Option<&Readable>) -> MessageView {
             (0, None) => "none".to_owned(),
             (0, Some(active)) => format!("accepted without one, shown by the active version {}", active.version.version),
             (version, None) => format!("version {version}, which is gone"),
-            (version, Some(readable)) => format!("{}, version {version}", readable.version.message_type),
+            (version, Some(readable)) => format!("{}, version {version}", readable.version.contract.message_type()),
         },
         version: if stated == 0 { String::new() } else { format!("v{stated}") },
         key_short: shortened(&message.ordering_key, KEY_CHARS),
@@ -149,9 +126,9 @@ fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
         Body { brief: text.clone(), text, form, violation, note }
     };
     let Some(readable) = readable else { return raw(None, None) };
-    if let Err(violation) = readable.contract.validate(payload, Unknown::Accept) {
+    if let Err(violation) = readable.version.contract.validate(payload, Unknown::Accept) {
         // Without a contract of its own a message cannot break one; it is only no example of the one that came later.
-        let note = format!("It is not a {}: {}", readable.version.message_type, violation.message);
+        let note = format!("It is not a {}: {}", readable.version.contract.message_type(), violation.message);
         return match stated {
             0 => raw(None, Some(note)),
             _ => raw(Some(ViolationView { path: violation.path, text: violation.message }), None),
@@ -216,8 +193,5 @@ pub(super) fn id_text(id: &[u8]) -> String {
 
 /// What users write, as a message's id.
 pub(super) fn parse_id(text: &str) -> Option<Bytes> {
-    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let digits = (text.len() == 26).then(|| text.bytes().map(|byte| ALPHABET.iter().position(|digit| *digit == byte.to_ascii_uppercase())))?;
-    let id = digits.fold(Some(0u128), |id, digit| id.and_then(|id| id.checked_mul(32))?.checked_add(digit? as u128))?;
-    Some(Bytes::copy_from_slice(&id.to_be_bytes()))
+    text.parse::<MessageId>().ok().map(|id| Bytes::copy_from_slice(&id.0))
 }

@@ -116,7 +116,7 @@ async fn find(visit: &mut Visit, queue: &str, sought: &Sought, from: u64) -> Res
     let mut found = Found { messages: Vec::new(), looked_at: 0, next: Some(from) };
     let max = if sought.is_anything() { u32::try_from(ROWS).expect("50") + 1 } else { PEEKED };
     while let Some(from_seq) = found.next.filter(|_| found.looked_at < LOOKED_AT_MAX) {
-        let peek = wire::Peek { queue: queue.to_owned(), from_seq, max };
+        let peek = wire::Peek { queue: queue.to_owned(), from_seq, max, ..wire::Peek::default() };
         let peeked: wire::Fetched = visit.ask(Opcode::Peek, &peek).await?;
         found.next = None;
         for message in peeked.messages {

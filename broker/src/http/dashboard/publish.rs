@@ -7,7 +7,6 @@ use super::asked::QueueName;
 use super::duration;
 use super::form::{MessageForm, forms};
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::message::Contracts;
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 
@@ -35,16 +34,12 @@ struct PublishPage {
 pub(super) async fn publish(mut visit: Visit, QueueName(name): QueueName) -> Result<Response, ErrorPage> {
     let queue = visit.queue(&name).await?;
     let head = QueueHead::of(&mut visit, &queue, Tab::Publish).await?;
-    let mut contracts = Contracts::of(&name);
-    let readable = match &queue.contract {
-        Some(contract) => contracts.version(&mut visit, contract.version).await,
-        None => None,
-    };
-    let root = readable.and_then(|readable| Some((&readable.version, readable.message.as_ref()?)));
+    let readable = visit.contract(&name, 0).await;
+    let root = readable.as_ref().and_then(|readable| Some((&readable.version, readable.message.as_ref()?)));
     let options = queue.options.unwrap_or_default();
     let or_none = |ms: Option<u64>| ms.filter(|ms| *ms > 0).map_or_else(|| "none".to_owned(), duration::shown);
     let (root_type, contract, messages) = match root {
-        Some((version, message)) => (message.full_name().to_owned(), format!("{} v{}", version.message_type, version.version), forms(message)),
+        Some((version, message)) => (message.full_name().to_owned(), format!("{} v{}", version.contract.message_type(), version.version), forms(message)),
         None => Default::default(),
     };
     Ok(page(&PublishPage {

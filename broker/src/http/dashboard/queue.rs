@@ -82,7 +82,7 @@ pub(super) async fn queue(mut visit: Visit, QueueName(name): QueueName, Asked(qu
         Ok(explanations) => (explanations, None),
         Err(error) => (Vec::new(), Some(error.message)),
     };
-    let consumers = consumer::of(&visit, Some(&name)).await;
+    let consumers = consumer::of(&visit, Some(&name)).await?;
     Ok(page(&QueuePage {
         frame: visit.frame(name, if head.is_stream { Section::Streams } else { Section::Queues }),
         rates: RATES,
@@ -95,7 +95,7 @@ pub(super) async fn queue(mut visit: Visit, QueueName(name): QueueName, Asked(qu
         head,
         groups: queue.groups.into_iter().map(group).collect(),
         show_queue: false,
-        consumers,
+        consumers: consumers.into_iter().map(ConsumerView::from).collect(),
         explanations,
         refusal,
         questions: choices(&[("key", "ordering key"), ("seq", "position"), ("id", "message id")], &question.about),

@@ -2,6 +2,8 @@
 //!
 //! What the broker refuses becomes an [`ErrorPage`], so that handlers can pass it on with `?`.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use prost::Message;
@@ -10,12 +12,14 @@ use qwerq_proto::{ErrorCode, Opcode, wire};
 use crate::http::HttpState;
 use crate::net::{LocalSession, Shared};
 
+use super::message::Readable;
 use super::frame::{ErrorPage, Frame, Look, Section};
 
 /// One request.
 pub(super) struct Visit {
     session: LocalSession,
     look: Look,
+    state: HttpState,
 }
 
 impl FromRequestParts<HttpState> for Visit {
@@ -27,7 +31,7 @@ impl FromRequestParts<HttpState> for Visit {
             let error = ErrorCode::Starting.with("The broker reads what it has stored. Reload this page in a moment.");
             return Err(ErrorPage { look, error: Box::new(error) });
         }
-        Ok(Visit { session: state.session("dashboard"), look })
+        Ok(Visit { session: state.session("dashboard"), look, state: state.clone() })
     }
 }
 
@@ -55,6 +59,19 @@ impl Visit {
     /// One queue.
     pub(super) async fn queue(&mut self, name: &str) -> Result<wire::QueueInfo, ErrorPage> {
         self.ask(Opcode::QueueInfo, &wire::QueueName { name: name.to_owned() }).await
+    }
+
+    /// What the API's handlers look at besides the session.
+    pub(super) fn state(&self) -> &HttpState {
+        &self.state
+    }
+
+    /// A version of the contract of `queue`; 0 is the active one. `None`: there is none, or nobody has it any more.
+    pub(super) async fn contract(&mut self, queue: &str, version: u32) -> Option<Readable> {
+        let contract = self.session.shared().registry.get(queue)?;
+        let version = if version == 0 { contract.active() } else { contract.version(version) }?;
+        let typed = self.state.contracts.version(&mut self.session, queue, version.version).await;
+        Some(Readable { version: Arc::clone(version), message: typed.map(|typed| typed.types.message.clone()) })
     }
 
     pub(super) fn broker(&self) -> &Shared {
