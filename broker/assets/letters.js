@@ -18,6 +18,7 @@ const picks = () => boxes().filter((box) => box.checked);
 /** How many are picked decides what the buttons say and whether they can be pressed. */
 function picked(event) {
   if (!page()) return;
+  if (event?.target?.name === "form") written(event.target);
   if (event?.target?.id === "pick-all") boxes().forEach((box) => (box.checked = event.target.checked));
   const count = picks().length;
   const all = document.getElementById("pick-all");
@@ -26,6 +27,13 @@ function picked(event) {
     button.disabled = count === 0;
     button.textContent = `${button.dataset.some} ${count === 0 ? "selected" : `${count} selected`}`;
   }
+}
+
+/** A payload that its contract cannot read may be written anew as JSON. */
+function written(select) {
+  const area = select.closest("[data-id]").querySelector("textarea");
+  area.dataset.form = select.value;
+  area.value = select.value === "json" ? "{}" : area.defaultValue;
 }
 
 async function clicked(event) {
@@ -37,8 +45,8 @@ async function clicked(event) {
   if (verb === "purge" && !(await confirmed(queue, purgeWords(scope)))) return;
   button.disabled = true;
   try {
-    const choice = chosen(scope, entry);
-    say(verb === "purge" ? await purge(queue, choice) : await redrive(queue, choice, target(), edited(scope, entry)));
+    const choices = chosen(scope, entry);
+    say(verb === "purge" ? await purge(queue, choices) : await redrive(queue, choices, target(), edited(scope, entry)));
     await refresh();
   } catch (problem) {
     const path = problem.body?.details?.path;
@@ -56,11 +64,12 @@ async function clicked(event) {
   }
 }
 
-/** The choice as the API takes it. */
+/** The choices as the API takes them. A message is one dead letter in each group that gave it up, so letters go group by group. */
 function chosen(scope, entry) {
-  if (scope === "all") return JSON.parse(page().dataset.filter);
-  if (scope === "some") return { ids: picks().map((box) => box.value) };
-  return { ids: [entry.dataset.id] };
+  if (scope === "all") return [JSON.parse(page().dataset.filter)];
+  const entries = scope === "some" ? picks().map((box) => box.closest("[data-id]")) : [entry];
+  const groups = Map.groupBy(entries, (one) => one.dataset.group);
+  return [...groups].map(([group, letters]) => ({ ids: letters.map((one) => one.dataset.id), ...(group === "" ? {} : { group }) }));
 }
 
 function purgeWords(scope) {
@@ -89,14 +98,20 @@ function target() {
   return page().querySelector("[name=all_groups]")?.checked ? { all_groups: true } : {};
 }
 
-async function redrive(queue, choice, where, payload) {
-  const answer = await send("POST", `/api/v1/queues/${encodeURIComponent(queue)}/dlq/redrive`, { ...choice, ...where, ...payload });
-  const { redriven, refused, refusal } = answer;
+async function redrive(queue, choices, where, payload) {
+  let [redriven, refused, refusal] = [0, 0, null];
+  for (const choice of choices) {
+    const answer = await send("POST", `/api/v1/queues/${encodeURIComponent(queue)}/dlq/redrive`, { ...choice, ...where, ...payload });
+    redriven += answer.redriven;
+    refused += answer.refused;
+    refusal ??= answer.refusal;
+  }
   if (refused > 0 && redriven === 0) throw new Problem(422, refusal);
   return refused === 0 ? `Redriven: ${redriven}.` : `Redriven: ${redriven}. Refused and kept: ${refused}, the first because ${refusal?.detail}`;
 }
 
-async function purge(queue, choice) {
-  const answer = await send("POST", `/api/v1/queues/${encodeURIComponent(queue)}/dlq/purge`, choice);
-  return `Purged: ${answer.purged}.`;
+async function purge(queue, choices) {
+  let purged = 0;
+  for (const choice of choices) purged += (await send("POST", `/api/v1/queues/${encodeURIComponent(queue)}/dlq/purge`, choice)).purged;
+  return `Purged: ${purged}.`;
 }

@@ -69,6 +69,9 @@ struct LettersPage {
     /// The filter as the API takes it.
     filter: String,
     matching: &'static str,
+    has_contract: bool,
+    /// The message type that edited payloads are of.
+    contract: String,
     letters: Vec<LetterView>,
     pager: Pager,
 }
@@ -119,6 +122,8 @@ pub(super) async fn letters(mut visit: Visit, QueueName(name): QueueName, Asked(
         frame: visit.frame(format!("Dead letters of {name}"), if head.is_stream { Section::Streams } else { Section::Queues }),
         total: count(head.dead),
         head,
+        has_contract: queue.contract.is_some(),
+        contract: queue.contract.map(|contract| contract.message_type).unwrap_or_default(),
         max_deliveries: queue.options.and_then(|options| options.max_deliveries).unwrap_or_default(),
         reasons: choices(&reasons, &shown.reason),
         filter: filter(&shown),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use qwerq_core::MessageId;
 use qwerq_proto::{name, wire};
+use serde::Serialize;
 
 use crate::json;
 use crate::registry::{ContractVersion, Unknown};
@@ -138,13 +139,13 @@ fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
         return raw(None, Some("Its contract keeps the bytes, but has no JSON form here.".to_owned()));
     };
     match json::encode(message, payload) {
-        Ok(value) => Body { brief: value.to_string(), text: pretty(&value), form: "json", violation: None, note: None },
+        Ok(value) => Body { brief: serde_json::to_string(&value).expect("a JSON value serialises"), text: pretty(&value), form: "json", violation: None, note: None },
         Err(error) => raw(None, Some(format!("JSON cannot hold it: {error}"))),
     }
 }
 
-pub(super) fn pretty(value: &serde_json::Value) -> String {
-    serde_json::to_string_pretty(value).expect("a value serialises")
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("a JSON value serialises")
 }
 
 /// Text as it is; anything else as a dump of its first bytes.
