@@ -89,7 +89,7 @@ impl Frame {
             (Section::Queues, "/", "Queues"),
             (Section::Streams, "/streams", "Streams"),
             (Section::Contracts, "/contracts", "Contracts"),
-            (Section::Connections, "/connections", "Connections"),
+            (Section::Connections, "/connections", "Clients"),
             (Section::Settings, "/settings", "Settings"),
         ];
         items.into_iter().map(|(section, href, text)| NavItem { href, text, is_current: section == self.section }).collect()
