@@ -159,8 +159,7 @@ pub(super) async fn require_token(State(access): State<Arc<Access>>, request: Re
 pub(super) async fn without_token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let checks = |access: &Access, request: &Request| {
         access.check_name(request)?;
-        access.check_origin(request)?;
-        check_content_type(request)
+        access.check_origin(request)
     };
     guarded(&access, request, next, checks).await
 }
@@ -170,8 +169,7 @@ pub(super) async fn guard(State(access): State<Arc<Access>>, request: Request, n
     let checks = |access: &Access, request: &Request| {
         access.check_token(request)?;
         access.check_name(request)?;
-        access.check_origin(request)?;
-        check_content_type(request)
+        access.check_origin(request)
     };
     guarded(&access, request, next, checks).await
 }
@@ -199,14 +197,15 @@ fn refused(problem: Problem) -> Response {
     response
 }
 
-/// A form of a foreign page can send a body without asking first, but only as a form or as text.
-fn check_content_type(request: &Request) -> Result<(), Problem> {
+/// Middleware of routes that were found: what their body is called. A form of a foreign page can send a body without asking first, but only
+/// as a form or as text.
+pub(super) async fn named_body(request: Request, next: Next) -> Response {
     let with_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
     match with_body && BodyKind::of(request.headers()).is_none() {
-        false => Ok(()),
+        false => next.run(request).await,
         true => {
             let what = "POST, PUT and PATCH take application/json, application/x-protobuf or application/octet-stream";
-            Err(extract::content_type(what))
+            extract::content_type(what).into_response()
         }
     }
 }

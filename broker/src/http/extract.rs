@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use qwerq_proto::ErrorCode;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::net::LocalSession;
 
@@ -107,10 +108,30 @@ fn unread(rejection: BytesRejection) -> Problem {
     }
 }
 
-/// Reads JSON whose keys are known.
+/// Reads a JSON object whose keys are known.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // serde would take an array of the values as well.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Problem::new(ErrorCode::InvalidArgument, "the body is an array, and this takes an object"));
+    }
     serde_json::from_slice(bytes)
         .map_err(|error| Problem::new(ErrorCode::InvalidArgument, format!("the body is not what this route takes: {error}")))
+}
+
+/// Reads a JSON array of such objects, each by itself.
+pub(crate) fn parse_each<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<Result<T, Problem>>, Problem> {
+    let items: Vec<&RawValue> = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(ErrorCode::InvalidArgument, format!("the body is no array in JSON: {error}")))?;
+    Ok(items.into_iter().map(|item| parse(item.get().as_bytes())).collect())
+}
+
+/// How many things an answer holds: the default, or what the request says within its bounds.
+pub(crate) fn limit(given: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+    match given {
+        None => Ok(default),
+        Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Problem::new(ErrorCode::InvalidArgument, format!("limit is {limit}; it is 1 to {max}"))),
+    }
 }
 
 /// The refusal of a Content-Type.

@@ -151,6 +151,8 @@ pub(crate) async fn delete(Session(mut session): Session, Path(queue): Path<Stri
 #[into_params(parameter_in = Query)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct FormatQuery {
+    /// `json`, which it is unless said, `proto` or `descriptor`.
+    #[param(inline)]
     format: Format,
 }
 
