@@ -7,6 +7,7 @@ pub mod config;
 pub mod files;
 pub mod http;
 pub mod journal;
+pub mod json;
 pub mod net;
 pub mod policies;
 pub mod queue_options;
