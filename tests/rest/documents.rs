@@ -72,7 +72,8 @@ fn asyncapis_own_parser_has_nothing_against_the_document() {
     let said: Value = serde_json::from_slice(&output.stdout).expect("the parser's findings");
     assert_eq!(said["channels"], json!(["log", "orders", "plain", "trees"]));
     // That there is a later minor version of AsyncAPI is no fault of a document.
-    let faults: Vec<_> = said["found"].as_array().expect("a list").iter().filter(|found| found["code"] != "asyncapi-latest-version").collect();
+    let faults: Vec<_> =
+        said["found"].as_array().expect("a list").iter().filter(|found| found["code"] != "asyncapi-latest-version").collect();
     assert!(output.status.success() && faults.is_empty(), "{faults:?}");
 }
 

@@ -102,7 +102,7 @@ fn router(state: HttpState) -> Router {
     let mut group = |routes: OpenApiRouter<HttpState>| {
         let (router, described) = routes.split_for_parts();
         document.merge(described);
-        router.method_not_allowed_fallback(method_not_allowed).route_layer(from_fn(access::named_body))
+        router.method_not_allowed_fallback(method_not_allowed)
     };
     let access = state.access();
     let patient = api::patient_routes().route_layer(from_fn_with_state(api::PATIENCE, in_time));
