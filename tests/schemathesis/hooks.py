@@ -28,7 +28,7 @@ def map_path_parameters(context, path_parameters):
 
 
 @schemathesis.hook
-def map_body(context, body):
-    if isinstance(body, dict) and isinstance(body.get("wait_ms"), int) and body["wait_ms"] > 20:
-        return {**body, "wait_ms": 20}
-    return body
+def before_call(context, case, kwargs):
+    body = case.body
+    if isinstance(body, dict) and isinstance(body.get("wait_ms"), int) and 20 < body["wait_ms"] <= 60_000:
+        case.body = {**body, "wait_ms": 20}

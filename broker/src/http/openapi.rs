@@ -5,6 +5,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use qwerq_proto::{ErrorCode, name};
+use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -153,13 +154,35 @@ fn codes(status: StatusCode) -> String {
     }
 }
 
+/// What cannot be negative is called int64 by the generator, which leaves out the upper half.
+fn name_unsigned(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(name_unsigned),
+        Value::Object(object) => {
+            let unsigned = match object.get("format").and_then(Value::as_str) {
+                _ if object.get("minimum").and_then(Value::as_f64).is_none_or(|minimum| minimum < 0.0) => None,
+                Some("int32") => Some("uint32"),
+                Some("int64") => Some("uint64"),
+                _ => None,
+            };
+            if let Some(unsigned) = unsigned {
+                object.insert("format".to_owned(), unsigned.into());
+            }
+            object.values_mut().for_each(name_unsigned);
+        }
+        _ => {}
+    }
+}
+
 /// The document as it is sent.
 #[derive(Debug, Clone)]
 pub(super) struct Document(Bytes);
 
 impl Document {
     pub(super) fn new(document: &Spec) -> Document {
-        Document(document.to_json().expect("maps with text for keys").into())
+        let mut document = serde_json::to_value(document).expect("maps with text for keys");
+        name_unsigned(&mut document);
+        Document(document.to_string().into())
     }
 }
 
