@@ -43,6 +43,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Origins that may use HTTP and WebSocket from a browser.
     pub allowed_origins: Vec<String>,
+    /// Whether /metrics tells queues apart; `None`: while there are not too many.
+    pub metrics_per_queue: Option<bool>,
     /// Options of queues that are created without their own.
     pub queue_defaults: QueueOptions,
 }

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
 use crate::registry::Registry;
-use crate::shard::{Command, Fault, Shard, StartError, Stats};
+use crate::shard::{Command, Fault, Shard, StartError};
 use crate::token::Token;
 use crate::{http, net};
 
@@ -164,13 +164,13 @@ fn serve_http(
     mut stop: watch::Receiver<bool>,
 ) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
     let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts);
-    let stats = move || {
+    let stats = move |groups_of| {
         let (reply, answer) = oneshot::channel();
         // A shard that is gone has no queues; the process is ending.
-        let _ = commands.send(Command::Stats(reply));
-        async move { answer.await.unwrap_or_else(|_| Stats::default()).queues }
+        let _ = commands.send(Command::Stats(groups_of, reply));
+        async move { answer.await.unwrap_or_default() }
     };
-    let state = HttpState::new(metrics, readiness, access, stats);
+    let state = HttpState::new(metrics, readiness, access, config.metrics_per_queue, stats);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.

@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) allowed_hosts: Vec<String>,
     /// Further values of the HTTP header Origin.
     pub(crate) allowed_origins: Vec<String>,
+    /// Whether /metrics tells queues apart; none: while there are not too many.
+    pub(crate) metrics_per_queue: Option<bool>,
     /// Defaults for new queues; what is absent has the broker's own default.
     pub(crate) queue_defaults: QueueOptions,
 }
@@ -76,6 +78,7 @@ impl Default for Settings {
             auto_create: true,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            metrics_per_queue: None,
             queue_defaults: QueueOptions::default(),
         }
     }
@@ -190,6 +193,14 @@ pub(crate) const BROKER_SETTINGS: &[Setting<Settings>] = &[
         doc: "Origins of other sites whose pages may use HTTP and WebSocket.",
         set: |s, text| store(&mut s.allowed_origins, list(text)),
     },
+    Setting {
+        flag: "metrics-per-queue",
+        short: None,
+        value: "auto|true|false",
+        default: "auto",
+        doc: "Whether /metrics tells queues and groups apart or adds them up; auto: apart up to 1,000 queues.",
+        set: |s, text| store(&mut s.metrics_per_queue, metrics_per_queue(text)),
+    },
 ];
 
 /// The queue options that `serve` takes as defaults for new queues: all but `schema-mode`, which is the broker's own.
@@ -229,6 +240,13 @@ fn durability(text: &str) -> Result<DurabilityMode, String> {
         "none" => DurabilityMode::None,
         "interval" => DurabilityMode::Interval,
         _ => DurabilityMode::Fsync,
+    })
+}
+
+fn metrics_per_queue(text: &str) -> Result<Option<bool>, String> {
+    Ok(match one_of(text, &["auto", "true", "false"])?.as_str() {
+        "auto" => None,
+        other => Some(other == "true"),
     })
 }
 
@@ -273,7 +291,7 @@ mod tests {
         flags.sort_unstable();
         flags.dedup();
         assert_eq!(flags.len(), count);
-        assert_eq!(count, 13 + 19);
+        assert_eq!(count, 14 + 19);
     }
 
     #[test]

@@ -20,10 +20,10 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 pub use access::Access;
-pub use metrics::{CallOutcome, Metrics, QueueStats};
+pub use metrics::{Activity, CallOutcome, GroupFigures, GroupsOf, Metrics, QueueStats, Stats, Tally, Transport};
 pub use readiness::Readiness;
 
-type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;
+type StatsFuture = Pin<Box<dyn Future<Output = Stats> + Send>>;
 
 /// What the routes may see of the broker. Cheap to clone.
 #[derive(Clone)]
@@ -31,17 +31,25 @@ pub struct HttpState {
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     access: Arc<Access>,
-    queue_stats: Arc<dyn Fn() -> QueueStatsFuture + Send + Sync>,
+    stats: Arc<dyn Fn(GroupsOf) -> StatsFuture + Send + Sync>,
+    metrics_per_queue: Option<bool>,
 }
 
 impl HttpState {
-    /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
-    pub fn new<F, Fut>(metrics: Arc<Metrics>, readiness: Arc<Readiness>, access: Access, queue_stats: F) -> HttpState
+    /// `stats` asks the shards what they hold at that moment.
+    pub fn new<F, Fut>(
+        metrics: Arc<Metrics>,
+        readiness: Arc<Readiness>,
+        access: Access,
+        metrics_per_queue: Option<bool>,
+        stats: F,
+    ) -> HttpState
     where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
+        F: Fn(GroupsOf) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Stats> + Send + 'static,
     {
-        HttpState { metrics, readiness, access: Arc::new(access), queue_stats: Arc::new(move || Box::pin(queue_stats())) }
+        let stats = Arc::new(move |groups_of| -> StatsFuture { Box::pin(stats(groups_of)) });
+        HttpState { metrics, readiness, access: Arc::new(access), stats, metrics_per_queue }
     }
 }
 
@@ -81,8 +89,9 @@ async fn readyz(State(state): State<HttpState>) -> Response {
 }
 
 async fn scrape(State(state): State<HttpState>) -> Response {
-    let queues = (state.queue_stats)().await;
-    let text = state.metrics.render(&queues);
+    let most = if state.metrics_per_queue == Some(true) { usize::MAX } else { metrics::QUEUES_ONE_BY_ONE };
+    let stats = (state.stats)(GroupsOf::AtMost(most)).await;
+    let text = state.metrics.render(&stats, state.metrics_per_queue);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
@@ -125,9 +134,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
-        let state = HttpState::new(Arc::clone(&metrics), Arc::clone(&readiness), access, move || {
-            let queues = queues.clone();
-            async move { queues }
+        let state = HttpState::new(Arc::clone(&metrics), Arc::clone(&readiness), access, None, move |_| {
+            let stats = Stats { queues: queues.clone(), ..Stats::default() };
+            async move { stats }
         });
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, state, async move {

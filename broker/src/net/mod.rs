@@ -6,6 +6,8 @@
 mod connection;
 mod hello;
 mod requests;
+mod transport;
+mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use qwerq_core::SessionId;
 use qwerq_proto::{Opcode, wire};
 use tokio::sync::oneshot;
 
 use crate::files::{DiskFiles, Files};
-use crate::http::QueueStats;
+use crate::http::{GroupsOf, Stats};
 use crate::journal::{JournalError, Spare, Synced};
 use crate::registry::Contract;
 use crate::registry::compatibility::{Candidate, Verdict};
@@ -67,6 +68,8 @@ pub struct PublishCommand {
     pub contract_unknown: bool,
     /// Items that break the contract, by position.
     pub violations: Vec<(usize, wire::Error)>,
+    /// When it arrived.
+    pub received: Instant,
 }
 
 /// A contract that was compiled and wants to become a queue's.
@@ -207,8 +210,8 @@ pub enum Command {
     Redrive(Asker, wire::Redrive),
     /// DEAD_LETTERS_PURGE.
     DeadLettersPurge(Asker, wire::DeadLetters),
-    /// The metrics page wants to know the queues.
-    Stats(oneshot::Sender<Stats>),
+    /// Somebody wants to know what the shard holds.
+    Stats(GroupsOf, oneshot::Sender<Stats>),
     /// A spare segment was written.
     Spare(Result<Spare<<DiskFiles as Files>::File>, JournalError>),
     /// What was appended so far is on the disk; then the checkpoint may be written.
@@ -257,7 +260,7 @@ impl Command {
             | Command::Cancel(..)
             | Command::Credit(..)
             | Command::Explaining(_)
-            | Command::Stats(_)
+            | Command::Stats(..)
             | Command::Spare(_)
             | Command::Synced(..)
             | Command::Checkpointed(_)
@@ -288,13 +291,4 @@ impl Command {
             other => other.asker().is_some_and(|asker| asker.request_id.is_none()),
         }
     }
-}
-
-/// What the metrics page shows of a shard.
-#[derive(Debug, Default)]
-pub struct Stats {
-    /// Every queue.
-    pub queues: Vec<QueueStats>,
-    /// Leased messages.
-    pub in_flight: u64,
 }

@@ -162,6 +162,7 @@ impl Shard {
                     }
                 }
                 Err(error) => {
+                    self.metrics.refused(&error);
                     let index = u32::try_from(index).expect("a frame holds fewer leases");
                     refused.push(wire::RefusedLease { index, error: Some(error) });
                 }

@@ -42,6 +42,7 @@ impl Shard {
             self.refuse_publish(&command, &error);
             return Ok(());
         }
+        command.violations.iter().for_each(|(_, error)| self.metrics.judged(&command.publish.queue, error));
         let bytes: usize = command.publish.items.iter().map(item_bytes).sum();
         if !self.log.has_room(bytes) {
             self.commit()?;
@@ -256,6 +257,7 @@ impl Shard {
     }
 
     fn refuse_publish(&mut self, command: &PublishCommand, error: &wire::Error) {
+        command.publish.items.iter().for_each(|_| self.metrics.judged(&command.publish.queue, error));
         let items = command.publish.items.iter().map(|_| ItemReply::Refused(Box::new(error.clone()))).collect();
         self.reply_publish(command, items);
     }
@@ -267,6 +269,7 @@ impl Shard {
             schema_version: command.schema_version,
             contract_unknown: command.contract_unknown,
             items,
+            received: command.received,
         }));
     }
 }

@@ -1,6 +1,8 @@
 //! Replies wait for the commit of everything before them, so that nothing is said before it is durable and each connection hears its
 //! answers in the order of its questions.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use prost::Message;
 use qwerq_core::stored::{field_bytes, field_varint, varint_len};
@@ -36,6 +38,8 @@ pub(super) struct PublishReply {
     pub(super) schema_version: u32,
     pub(super) contract_unknown: bool,
     pub(super) items: Vec<ItemReply>,
+    /// When the request arrived.
+    pub(super) received: Instant,
 }
 
 /// What became of one item.

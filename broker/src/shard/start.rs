@@ -17,12 +17,14 @@ use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::store::{Checkpointer, Location, Store, StoreError, StoreOptions};
 
+use super::activity::Activities;
 use super::checkpoint::{Checkpoints, JournalPayloads};
 use super::clock::Clock;
 use super::command::Command;
 use super::deliver::DeliverFrames;
 use super::fault::Fault;
 use super::fetch::Fetches;
+use super::latencies::Latencies;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
 use super::{Shard, apply_entry};
@@ -82,6 +84,7 @@ impl Shard {
         let payloads = Payloads::new(locations, journal.reader(), store.reader());
         state.check_invariants();
         let checkpointer = Checkpointer::start(Arc::clone(&store), JournalPayloads(journal.reader()))?;
+        let (latencies, room) = (Latencies::new(&metrics), store.room()?);
         let mut shard = Shard {
             clock: Clock::starting_after(state.clock()),
             dispatch: Dispatch::new(&state, 0),
@@ -106,6 +109,9 @@ impl Shard {
             fetches: Fetches::default(),
             firsts: Vec::new(),
             scratch: Vec::new(),
+            latencies,
+            activities: Activities::default(),
+            room,
             held: VecDeque::new(),
             storage_full: false,
             more_due: false,
