@@ -7,6 +7,7 @@ pub mod config;
 pub mod files;
 pub mod http;
 pub mod journal;
+pub mod json;
 pub mod net;
 pub mod policies;
 pub mod queue_options;
@@ -14,6 +15,7 @@ pub mod registry;
 mod serve;
 pub mod shard;
 pub mod store;
+pub mod timestamp;
 pub mod token;
 
 pub use config::{Config, Durability};

@@ -81,18 +81,17 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
-    let web = tokio::spawn(serve_http(
-        http_listener,
-        &config,
+    let shared = Arc::new(net::Shared::new(
+        Arc::clone(&config),
         Arc::clone(&metrics),
-        Arc::clone(&readiness),
+        Arc::clone(&registry),
+        Arc::clone(&policies),
+        Arc::clone(&calls),
         commands.clone(),
-        stop_receiver.clone(),
     ));
+    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), stop_receiver.clone()));
     let started = {
-        let (config, metrics, registry, policies) =
-            (Arc::clone(&config), Arc::clone(&metrics), Arc::clone(&registry), Arc::clone(&policies));
-        let (calls, commands) = (Arc::clone(&calls), (commands.clone(), inbox));
+        let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
         tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
     };
     let shard = started
@@ -106,8 +105,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
 
-    let shared = net::Shared::new(Arc::clone(&config), metrics, registry, policies, Arc::clone(&calls), commands.clone());
-    let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver));
+    let connections = tokio::spawn(net::serve(broker_listener, shared, stop_receiver));
     let clockwork = {
         let calls = Arc::clone(&calls);
         tokio::spawn(async move { calls.keep_time().await })
@@ -157,25 +155,18 @@ fn address_of(listener: &TcpListener) -> Result<SocketAddr, ServeError> {
 
 fn serve_http(
     listener: TcpListener,
-    config: &Config,
-    metrics: Arc<Metrics>,
+    shared: Arc<net::Shared>,
     readiness: Arc<Readiness>,
-    commands: std::sync::mpsc::Sender<Command>,
     mut stop: watch::Receiver<bool>,
-) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-    let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts);
-    let stats = move |groups_of| {
-        let (reply, answer) = oneshot::channel();
-        // A shard that is gone has no queues; the process is ending.
-        let _ = commands.send(Command::Stats(groups_of, reply));
-        async move { answer.await.unwrap_or_default() }
-    };
-    let state = HttpState::new(metrics, readiness, access, config.metrics_per_queue, stats);
+) -> impl Future<Output = ()> + Send + 'static {
+    let config = &shared.config;
+    let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts, &config.allowed_origins);
+    let state = HttpState::new(readiness, access, shared);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.
             let _ = stop.wait_for(|stop| *stop).await;
         })
-        .await
+        .await;
     }
 }

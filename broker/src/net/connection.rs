@@ -271,41 +271,15 @@ async fn write_frames(mut sink: impl Sink, outbox: Arc<Outbox>, farewell: Arc<On
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
     use std::sync::mpsc::{Receiver, channel};
 
-    use qwerq_core::QueueOptions;
-    use qwerq_core::options::SchemaMode;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
     use super::*;
-    use crate::calls::Calls;
-    use crate::config::{Config, Durability};
-    use crate::http::Metrics;
-    use crate::policies::Policies;
-    use crate::registry::Registry;
 
     fn shared() -> (Arc<Shared>, Receiver<Command>) {
-        let config = Config {
-            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 0,
-            http_port: 0,
-            data_dir: "nowhere".into(),
-            schema_mode: SchemaMode::Permissive,
-            batch_interval: Duration::ZERO,
-            auth_token: None,
-            durability: Durability::Fsync,
-            auto_create: true,
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            metrics_per_queue: None,
-            queue_defaults: QueueOptions::default(),
-        };
         let (commands, inbox) = channel();
-        let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
-        let policies = Arc::new(Policies::new(SchemaMode::Permissive));
-        let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
-        (Arc::new(Shared::new(Arc::new(config), metrics, registry, policies, calls, commands)), inbox)
+        (Arc::new(Shared::in_tests(commands)), inbox)
     }
 
     async fn next(client: &mut DuplexStream, buffer: &mut BytesMut) -> Option<Frame> {

@@ -1,0 +1,121 @@
+//! The OpenAPI document, made from the routes themselves: what handlers say of their success, and here what is common to all of them.
+
+use axum::Extension;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use qwerq_proto::ErrorCode;
+use utoipa::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{Content, ContentBuilder, OpenApi as Spec, Ref, RefOr, ResponseBuilder};
+
+use super::login::COOKIE;
+use super::problem::{self, PROBLEM_JSON, ProblemBody};
+
+/// What stands above the routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "QWER-Q", description = "The HTTP side of a broker. docs/rest.md is the guide, docs/errors/ explains every code."),
+    components(schemas(ProblemBody)),
+    security(("token" = []), ("login" = [])),
+    tags(
+        (name = "queues", description = "Queues and streams: make, look at, change, empty, delete"),
+        (name = "operation", description = "Probes, metrics and this document"),
+        (name = "access", description = "Logins of browsers"),
+        (name = "dashboard", description = "Pages for people"),
+    )
+)]
+struct Head;
+
+/// The document before any route.
+pub(super) fn head() -> Spec {
+    let mut head = Head::openapi();
+    let components = head.components.get_or_insert_default();
+    let token = Http::builder().scheme(HttpAuthScheme::Bearer).description(Some("The broker's token")).build();
+    components.add_security_scheme("token", SecurityScheme::Http(token));
+    let login = ApiKeyValue::with_description(COOKIE, "The login of a browser; POST /api/v1/login sets it");
+    components.add_security_scheme("login", SecurityScheme::ApiKey(ApiKey::Cookie(login)));
+    head
+}
+
+/// Adds what every route of a kind may answer, so that no handler has to say it.
+pub(super) fn complete(document: &mut Spec) {
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (Method::GET, &mut item.get),
+            (Method::PUT, &mut item.put),
+            (Method::POST, &mut item.post),
+            (Method::PATCH, &mut item.patch),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                refusals(path, &method).into_iter().for_each(|status| add(operation, status));
+            }
+        }
+    }
+}
+
+/// The statuses that a route may refuse with.
+fn refusals(path: &str, method: &Method) -> Vec<StatusCode> {
+    use StatusCode as S;
+    if matches!(path, "/healthz" | "/readyz") {
+        return Vec::new();
+    }
+    if path == "/metrics" {
+        return vec![S::UNAUTHORIZED];
+    }
+    let mut statuses = vec![S::UNAUTHORIZED, S::FORBIDDEN];
+    if *method != Method::GET && *method != Method::DELETE {
+        statuses.extend([S::BAD_REQUEST, S::UNSUPPORTED_MEDIA_TYPE, S::PAYLOAD_TOO_LARGE]);
+    }
+    let is_access = matches!(path, "/api/v1/login" | "/api/v1/logout");
+    let is_api = path.starts_with("/api/v1/") && !is_access && path != "/api/v1/openapi.json";
+    if is_api {
+        statuses.extend([S::BAD_REQUEST, S::NOT_FOUND, S::SERVICE_UNAVAILABLE, S::INTERNAL_SERVER_ERROR]);
+        if *method != Method::GET {
+            statuses.extend([S::CONFLICT, S::UNPROCESSABLE_ENTITY, S::TOO_MANY_REQUESTS, S::INSUFFICIENT_STORAGE]);
+        }
+    }
+    statuses
+}
+
+fn add(operation: &mut Operation, status: StatusCode) {
+    let key = status.as_str().to_owned();
+    let response = || RefOr::T(ResponseBuilder::new().description(codes(status)).content(PROBLEM_JSON, problem()).build());
+    operation.responses.responses.entry(key).or_insert_with(response);
+}
+
+fn problem() -> Content {
+    ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build()
+}
+
+/// Names the codes of a status.
+fn codes(status: StatusCode) -> String {
+    let of_status = ErrorCode::ALL.iter().filter(|code| problem::status(**code) == status);
+    let names: Vec<_> = of_status.map(|code| code.name()).collect();
+    match names.is_empty() {
+        true => status.canonical_reason().unwrap_or_default().to_owned(),
+        false => names.join(", "),
+    }
+}
+
+/// The document as it is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Document(Bytes);
+
+impl Document {
+    pub(super) fn new(document: &Spec) -> Document {
+        Document(document.to_json().expect("maps with text for keys").into())
+    }
+}
+
+/// This document
+#[utoipa::path(
+    get, path = "/api/v1/openapi.json", tag = "operation",
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value, content_type = "application/json"))
+)]
+pub(crate) async fn openapi_json(Extension(document): Extension<Document>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document.0).into_response()
+}
