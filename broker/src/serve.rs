@@ -15,6 +15,7 @@ use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::shard::{Command, Fault, Shard, StartError};
 use crate::token::Token;
+use crate::traces::Tracer;
 use crate::{http, net};
 
 /// How long HTTP requests may go on after a stop.
@@ -81,18 +82,21 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
+    let tracer = config.otlp_endpoint.clone().map(|endpoint| Tracer::start(endpoint, Arc::clone(&metrics)));
     let shared = Arc::new(net::Shared::new(
         Arc::clone(&config),
         Arc::clone(&metrics),
         Arc::clone(&registry),
         Arc::clone(&policies),
         Arc::clone(&calls),
+        tracer.clone(),
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), stop_receiver.clone()));
     let started = {
         let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
+        let tracer = tracer.clone();
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands)).await
     };
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
@@ -131,6 +135,9 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let _ = commands.send(Command::Stop);
     let outcome = shard_ended.await;
     let _ = thread.join();
+    if let Some(tracer) = tracer {
+        tracer.flush().await;
+    }
     let _ = tokio::time::timeout(HTTP_DRAIN, web).await;
     match outcome {
         Ok(Ok(())) => Ok(()),

@@ -6,6 +6,7 @@
 
 pub mod access;
 mod api;
+mod events;
 mod extract;
 mod login;
 pub mod metrics;
@@ -46,13 +47,14 @@ pub struct HttpState {
     readiness: Arc<Readiness>,
     access: Arc<Access>,
     broker: Arc<Shared>,
+    feed: events::Feed,
 }
 
 impl HttpState {
     /// The routes of `broker`.
     #[must_use]
     pub fn new(readiness: Arc<Readiness>, access: Access, broker: Arc<Shared>) -> HttpState {
-        HttpState { metrics: Arc::clone(&broker.metrics), readiness, access: Arc::new(access), broker }
+        HttpState { metrics: Arc::clone(&broker.metrics), readiness, access: Arc::new(access), broker, feed: events::Feed::default() }
     }
 
     /// A session with the broker, under the name that `schema clients` shows.
@@ -77,7 +79,7 @@ fn router(state: HttpState) -> Router {
     let access = state.access();
     let scraped = scraped().route_layer(from_fn_with_state(Arc::clone(access), access::require_token));
     let open = open().route_layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let api = api::routes().route_layer(from_fn_with_state(state.clone(), when_ready));
+    let api = api::routes().route("/api/v1/ws", any(events::events)).route_layer(from_fn_with_state(state.clone(), when_ready));
     let guarded = guarded().merge(api).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
     let all = OpenApiRouter::with_openapi(openapi::head()).merge(probes()).merge(scraped).merge(open).merge(guarded);
     let (router, mut document) = all.split_for_parts();
@@ -206,7 +208,8 @@ mod tests {
         let (commands, asked) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             while let Ok(Command::Stats(_, reply)) = asked.recv() {
-                let _ = reply.send(Stats { queues: queues.clone(), ..Stats::default() });
+                let in_flight = queues.iter().map(|queue| queue.in_flight).sum();
+                let _ = reply.send(Stats { queues: queues.clone(), in_flight, ..Stats::default() });
             }
         });
         let broker = Arc::new(Shared::in_tests(commands));

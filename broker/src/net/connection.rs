@@ -83,7 +83,8 @@ async fn converse(
             outbox.wake();
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
-            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
+            let schema_events = ack.features.iter().any(|feature| feature == hello::SCHEMA_EVENTS);
+            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client, schema_events });
             let mut reader = Reader {
                 session,
                 shared,

@@ -33,7 +33,13 @@ impl LocalSession {
         let session = shared.new_session();
         let (outbox, window) = (Arc::new(Outbox::default()), Arc::new(Window::default()));
         shared.calls.opened(session, Arc::clone(&outbox));
-        let opened = Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client: client.to_owned() };
+        let opened = Command::Opened {
+            session,
+            outbox: Arc::clone(&outbox),
+            window: Arc::clone(&window),
+            client: client.to_owned(),
+            schema_events: false,
+        };
         shared.send(opened);
         LocalSession { shared: Arc::clone(shared), session, outbox, window, received: BytesMut::new(), last_request: 0 }
     }

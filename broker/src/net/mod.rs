@@ -29,6 +29,7 @@ use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::shard::Command;
 use crate::token::Token;
+use crate::traces::Tracer;
 
 pub use local::LocalSession;
 
@@ -49,6 +50,8 @@ pub struct Shared {
     pub calls: Arc<Calls>,
     /// The shard.
     pub shard: Sender<Command>,
+    /// For messages whose publisher records a trace; `None`: for none.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     next_session: AtomicU64,
     /// Connections over WebSocket, which HTTP accepts.
     websockets: TaskTracker,
@@ -65,6 +68,7 @@ impl Shared {
         registry: Arc<Registry>,
         policies: Arc<Policies>,
         calls: Arc<Calls>,
+        tracer: Option<Arc<Tracer>>,
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
@@ -76,6 +80,7 @@ impl Shared {
             policies,
             calls,
             shard,
+            tracer,
             next_session: AtomicU64::new(1),
             websockets: TaskTracker::new(),
             draining: watch::Sender::new(false),
@@ -99,12 +104,13 @@ impl Shared {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             metrics_per_queue: None,
+            otlp_endpoint: None,
             queue_defaults: qwerq_core::QueueOptions::default(),
         };
         let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
         let policies = Arc::new(Policies::new(SchemaMode::Permissive));
         let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
-        Shared::new(Arc::new(config), metrics, registry, policies, calls, shard)
+        Shared::new(Arc::new(config), metrics, registry, policies, calls, None, shard)
     }
 
     /// What the shard holds at this moment. One that is gone holds nothing; the process is ending.
@@ -112,6 +118,11 @@ impl Shared {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Stats(groups_of, reply));
         answer.await.unwrap_or_default()
+    }
+
+    /// Becomes true when connections are to end.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
     }
 
     /// Serves a WebSocket once its handshake is done; `upgraded` gives nothing when that failed.

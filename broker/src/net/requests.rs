@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 use crate::registry::compatibility::Candidate;
 use crate::registry::{Contract, QueueContract};
-use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare};
+use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Traced, Window, compare};
+use crate::traces::{Context, TRACEPARENT};
 
 use super::Shared;
 
@@ -145,16 +146,42 @@ fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes, recei
         reply(shared, asker, Opcode::Error, &ErrorCode::Overloaded.with(text).retry_after_ms(10));
         return Ok(());
     }
-    let mut command =
-        PublishCommand { asker, publish, window_bytes, schema_version: 0, contract_unknown: false, violations: Vec::new(), received };
+    let mut command = PublishCommand {
+        asker,
+        publish,
+        window_bytes,
+        schema_version: 0,
+        contract_unknown: false,
+        violations: Vec::new(),
+        received,
+        traced: Vec::new(),
+    };
+    if shared.tracer.is_some() {
+        command.traced = traced(&command.publish.items);
+    }
+    let judging = (!command.traced.is_empty()).then(Instant::now);
     if let Some(contract) = shared.registry.get(&command.publish.queue)
         && let Err(error) = judge(shared, &contract, &mut command)
     {
         let items = 0..command.publish.items.len();
         command.violations = items.map(|at| (at, error.clone())).collect();
     }
+    if let (Some(began), true) = (judging, command.schema_version != 0) {
+        let judged = Some((began, Instant::now()));
+        command.traced.iter_mut().for_each(|item| item.judged = judged);
+    }
     shared.send(Command::Publish(Box::new(command)));
     Ok(())
+}
+
+/// The items whose publisher records a trace.
+fn traced(items: &[wire::PublishItem]) -> Vec<Traced> {
+    let parent = |item: &wire::PublishItem| {
+        let header = item.headers.iter().find(|header| header.name == TRACEPARENT)?;
+        Context::sampled(&header.value)
+    };
+    let traced = |(at, item)| parent(item).map(|parent| Traced { at, parent, judged: None });
+    items.iter().enumerate().filter_map(traced).collect()
 }
 
 /// Validates payloads against the version that the publisher declares, or the active one.

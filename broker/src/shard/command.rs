@@ -17,6 +17,7 @@ use crate::store::{Checkpoint, Checkpointed, StoreError};
 
 use super::explain::Explaining;
 use super::outbox::Outbox;
+use super::traces::Traced;
 
 /// Who asked, and how to answer.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +71,8 @@ pub struct PublishCommand {
     pub violations: Vec<(usize, wire::Error)>,
     /// When it arrived.
     pub received: Instant,
+    /// Items whose publisher records a trace, if traces are on.
+    pub traced: Vec<Traced>,
 }
 
 /// A contract that was compiled and wants to become a queue's.
@@ -132,6 +135,8 @@ pub enum Command {
         window: Arc<Window>,
         /// What the client calls itself.
         client: String,
+        /// It wants to hear of contracts that change.
+        schema_events: bool,
     },
     /// A connection is gone.
     Closed {

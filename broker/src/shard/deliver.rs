@@ -62,6 +62,11 @@ impl Shard {
     }
 
     fn put_delivery(&mut self, delivery: &Delivery) -> Result<(), Fault> {
+        if self.traces.are_on() {
+            let (traces, state) = (&mut self.traces, &self.state);
+            let queue = || state.queue(delivery.queue).expect("a delivery comes from a queue").name.clone();
+            self.payloads.with(delivery.queue, delivery.seq, |stored| traces.delivering(queue, delivery, stored))?;
+        }
         if delivery.subscription.is_pull() {
             let fetches = &mut self.fetches;
             return self.payloads.with(delivery.queue, delivery.seq, |stored| fetches.put(delivery, stored));

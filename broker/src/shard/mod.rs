@@ -32,6 +32,7 @@ mod schemas;
 mod serve;
 mod start;
 mod stats;
+mod traces;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use schema_check::compare;
 pub use start::StartError;
+pub use traces::Traced;
+use traces::Traces;
 
 /// Commands taken in one turn at most, so that replies and deliveries are not put off for long.
 const COMMANDS_PER_TURN: usize = 4_096;
@@ -82,6 +85,8 @@ struct Session {
     outbox: Arc<Outbox>,
     window: Arc<Window>,
     client: String,
+    /// Its client wants to hear of contracts that change.
+    schema_events: bool,
     /// Something was appended this turn.
     touched: bool,
     /// Its commands wait, in order, for a checkpoint to make room.
@@ -117,6 +122,7 @@ pub struct Shard {
     scratch: Vec<u8>,
     latencies: Latencies,
     activities: Activities,
+    traces: Traces,
     /// The store's room when it was last measured.
     room: Room,
     /// Publishes that wait for a checkpoint, and what their connections sent after them.
@@ -158,6 +164,7 @@ impl Shard {
         let more = self.deliver()?;
         self.latencies.pour_into(&self.metrics);
         self.flush();
+        self.traces.delivered();
         self.maintain()?;
         Ok(more || self.more_due)
     }
@@ -220,9 +227,9 @@ impl Shard {
             return Ok(());
         }
         match command {
-            Command::Opened { session, outbox, window, client } => {
+            Command::Opened { session, outbox, window, client, schema_events } => {
                 self.clients.opened(session, &client);
-                self.sessions.insert(session, Session { outbox, window, client, touched: false, holding: false });
+                self.sessions.insert(session, Session { outbox, window, client, schema_events, touched: false, holding: false });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
             Command::Heartbeat(_) => {}
@@ -259,7 +266,7 @@ impl Shard {
             Command::DeadLettersPurge(asker, letters) => self.dead_letters_purge(asker, &letters)?,
             Command::Stats(groups_of, reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
-                let _ = reply.send(self.stats(&groups_of));
+                let _ = reply.send(self.stats(groups_of));
             }
             Command::Spare(outcome) => {
                 if let Err(error) = self.log.journal().add_spare(outcome) {
@@ -321,6 +328,7 @@ impl Shard {
         let started = Instant::now();
         if let Some(committed) = self.log.commit(now)? {
             self.metrics.journal_sync_us.observe_duration(started.elapsed());
+            self.traces.committed(started);
             self.metrics.journal_batch_entries.observe(self.pending.messages.max(committed.entries.len() as u64));
             self.metrics.journal_batch_bytes.observe(committed.appended.buffer.len() as u64);
             self.checkpoints.grew(committed.appended.buffer.len());
@@ -391,6 +399,9 @@ impl Shard {
                 }
                 Reply::Publish(reply) => {
                     self.latencies.published(reply.received, now);
+                    if let Some((queue, traced)) = &reply.traced {
+                        self.traces.published(queue, traced, &reply.items, reply.received, now);
+                    }
                     self.answer_publish(reply);
                 }
                 Reply::Fetch(fetch) => self.begin_fetch(&fetch)?,

@@ -33,13 +33,13 @@ impl Shard {
             Ok(Some(queue)) => queue,
             Ok(None) => self.create_queue(&command.publish.queue)?,
             Err(error) => {
-                self.refuse_publish(&command, &error);
+                self.refuse_publish(&mut command, &error);
                 return Ok(());
             }
         };
         self.clients.published(command.asker.session, queue, &command.publish.contract, self.clock.now());
         if let Err(error) = self.judge_again(queue, &mut command) {
-            self.refuse_publish(&command, &error);
+            self.refuse_publish(&mut command, &error);
             return Ok(());
         }
         command.violations.iter().for_each(|(_, error)| self.metrics.judged(&command.publish.queue, error));
@@ -49,7 +49,7 @@ impl Shard {
         }
         let mut items = Vec::with_capacity(command.publish.items.len());
         if command.publish.atomic && !self.admits_all(queue, &command, &mut items) {
-            self.reply_publish(&command, items);
+            self.reply_publish(&mut command, items);
             return Ok(());
         }
         items.clear();
@@ -104,7 +104,7 @@ impl Shard {
             self.log.end_publish(now, queue, writer, payload_at);
         }
         self.bury_invalid(queue, &command, invalid);
-        self.reply_publish(&command, items);
+        self.reply_publish(&mut command, items);
         Ok(())
     }
 
@@ -256,13 +256,15 @@ impl Shard {
         MessageId::ulid(now, SHARD, queue, u32::try_from(counter).expect("masked to 32 bits"))
     }
 
-    fn refuse_publish(&mut self, command: &PublishCommand, error: &wire::Error) {
+    fn refuse_publish(&mut self, command: &mut PublishCommand, error: &wire::Error) {
         command.publish.items.iter().for_each(|_| self.metrics.judged(&command.publish.queue, error));
         let items = command.publish.items.iter().map(|_| ItemReply::Refused(Box::new(error.clone()))).collect();
         self.reply_publish(command, items);
     }
 
-    fn reply_publish(&mut self, command: &PublishCommand, items: Vec<ItemReply>) {
+    fn reply_publish(&mut self, command: &mut PublishCommand, items: Vec<ItemReply>) {
+        let traced = std::mem::take(&mut command.traced);
+        let traced = (!traced.is_empty()).then(|| (command.publish.queue.as_str().into(), traced));
         self.replies.push(Reply::Publish(PublishReply {
             asker: command.asker,
             window_bytes: command.window_bytes,
@@ -270,6 +272,7 @@ impl Shard {
             contract_unknown: command.contract_unknown,
             items,
             received: command.received,
+            traced,
         }));
     }
 }

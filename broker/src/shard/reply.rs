@@ -1,6 +1,7 @@
 //! Replies wait for the commit of everything before them, so that nothing is said before it is durable and each connection hears its
 //! answers in the order of its questions.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use qwerq_proto::{ErrorCode, Opcode, encode_frame, encode_payload_frame, wire};
 
 use super::command::Asker;
 use super::fetch::Fetch;
+use super::traces::Traced;
 
 /// A reply that waits for the commit.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct PublishReply {
     pub(super) items: Vec<ItemReply>,
     /// When the request arrived.
     pub(super) received: Instant,
+    /// Items whose publisher records a trace, and the queue, which is not looked at otherwise.
+    pub(super) traced: Option<(Arc<str>, Vec<Traced>)>,
 }
 
 /// What became of one item.

@@ -16,6 +16,7 @@ use crate::journal::{self, Journal, JournalError};
 use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::store::{Checkpointer, Location, Store, StoreError, StoreOptions};
+use crate::traces::Tracer;
 
 use super::activity::Activities;
 use super::checkpoint::{Checkpoints, JournalPayloads};
@@ -27,6 +28,7 @@ use super::fetch::Fetches;
 use super::latencies::Latencies;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
+use super::traces::Traces;
 use super::{Shard, apply_entry};
 
 /// Why a shard does not start.
@@ -54,6 +56,7 @@ impl Shard {
         registry: Arc<Registry>,
         policies: Arc<Policies>,
         calls: Arc<Calls>,
+        tracer: Option<Arc<Tracer>>,
         (back, commands): (Sender<Command>, Receiver<Command>),
     ) -> Result<Shard, StartError> {
         let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
@@ -111,6 +114,7 @@ impl Shard {
             scratch: Vec::new(),
             latencies,
             activities: Activities::default(),
+            traces: Traces::new(tracer),
             room,
             held: VecDeque::new(),
             storage_full: false,

@@ -9,7 +9,7 @@ use crate::http::{GroupFigures, GroupsOf, QueueStats, Stats};
 use super::Shard;
 
 impl Shard {
-    pub(super) fn stats(&self, groups_of: &GroupsOf) -> Stats {
+    pub(super) fn stats(&self, groups_of: GroupsOf) -> Stats {
         let count = self.state.queues().count();
         let mut stats = Stats {
             queues: Vec::with_capacity(count),
@@ -25,7 +25,7 @@ impl Shard {
             ..Stats::default()
         };
         for queue in self.state.queues() {
-            let figures = self.figures(queue, groups_of.wants(&queue.name, count));
+            let figures = self.figures(queue, groups_of.wants(count));
             stats.consumers += figures.consumers;
             stats.groups += queue.groups().len() as u64;
             stats.lag += queue.groups().values().map(|group| queue.lag(group)).sum::<u64>();

@@ -97,6 +97,8 @@ impl Metrics {
     }
 
     fn process(&self, page: &mut Page) {
+        page.counter("qwerq_spans_exported_total", "Spans of traces that the collector took.", &self.spans_exported);
+        page.counter("qwerq_spans_dropped_total", "Spans of traces that it did not take.", &self.spans_dropped);
         if let Some(bytes) = process::resident_bytes() {
             page.gauge("qwerq_memory_resident_bytes", "Memory of the process in RAM.", bytes);
         }

@@ -1,28 +1,24 @@
 //! What the broker holds at one moment. It is asked of the shard each time, so that it cannot drift from the truth.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Whose groups somebody wants to know of beside the queues: there can be many.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum GroupsOf {
     /// Nobody's.
     #[default]
     None,
     /// All, if there are no more than so many queues.
     AtMost(usize),
-    /// Those of some queues, by name.
-    These(BTreeSet<String>),
 }
 
 impl GroupsOf {
-    /// Whether the groups of a queue are wanted, where there are `queues` in all.
+    /// Whether groups are wanted, where there are so many queues.
     #[must_use]
-    pub fn wants(&self, queue: &str, queues: usize) -> bool {
+    pub fn wants(self, queues: usize) -> bool {
         match self {
             GroupsOf::None => false,
-            GroupsOf::AtMost(most) => queues <= *most,
-            GroupsOf::These(names) => names.contains(queue),
+            GroupsOf::AtMost(most) => queues <= most,
         }
     }
 }

@@ -77,6 +77,10 @@ pub struct Metrics {
     pub publish_us: Histogram,
     /// Milliseconds from a message's being there to its first delivery.
     pub deliver_ms: Histogram,
+    /// Spans that the collector has taken.
+    pub spans_exported: Counter,
+    /// Spans that it has not taken, or that nobody could wait for.
+    pub spans_dropped: Counter,
     /// Entries in each journal batch; its count is the number of batches.
     pub journal_batch_entries: Histogram,
     /// Bytes of each journal batch.
@@ -113,6 +117,8 @@ impl Default for Metrics {
             violations: Violations::default(),
             open: Default::default(),
             opened: Default::default(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
             publish_us: Histogram::new(PUBLISH_US),
             deliver_ms: Histogram::new(DELIVER_MS),
             journal_batch_entries: Histogram::new(ENTRIES),
