@@ -10,6 +10,7 @@ pub mod journal;
 pub mod json;
 pub mod net;
 pub mod policies;
+pub mod proto_text;
 pub mod queue_options;
 pub mod registry;
 mod serve;

@@ -12,6 +12,7 @@ use crate::calls::Calls;
 use crate::config::Config;
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
+use crate::proto_text::ProtoText;
 use crate::registry::Registry;
 use crate::shard::{Command, Fault, Shard, StartError};
 use crate::token::Token;
@@ -62,11 +63,16 @@ pub struct Addresses {
     pub http: SocketAddr,
 }
 
-/// Runs a broker until `stop` completes, then drains it.
+/// Runs a broker until `stop` completes, then drains it. `proto_text` compiles what comes as text over HTTP.
 ///
 /// # Errors
 /// [`ServeError`]; the process should exit non-zero.
-pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+pub async fn serve(
+    config: Config,
+    proto_text: Arc<dyn ProtoText>,
+    on_ready: impl FnOnce(Addresses),
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let config = Arc::new(config);
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
@@ -92,7 +98,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
         tracer.clone(),
         commands.clone(),
     ));
-    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), stop_receiver.clone()));
+    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
     let started = {
         let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
         let tracer = tracer.clone();
@@ -164,11 +170,12 @@ fn serve_http(
     listener: TcpListener,
     shared: Arc<net::Shared>,
     readiness: Arc<Readiness>,
+    proto_text: Arc<dyn ProtoText>,
     mut stop: watch::Receiver<bool>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let config = &shared.config;
     let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts, &config.allowed_origins);
-    let state = HttpState::new(readiness, access, shared);
+    let state = HttpState::new(readiness, access, shared, proto_text);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.

@@ -6,6 +6,8 @@
 
 pub mod access;
 mod api;
+mod asyncapi;
+mod contracts;
 mod events;
 mod extract;
 mod login;
@@ -18,6 +20,7 @@ mod ws;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
@@ -31,14 +34,19 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::net::{LocalSession, Shared};
+use crate::proto_text::ProtoText;
 
 pub use access::Access;
+use contracts::Contracts;
 pub use metrics::{Activity, CallOutcome, GroupFigures, GroupsOf, Metrics, QueueStats, Stats, Tally, Transport};
 use problem::Problem;
 pub use readiness::Readiness;
 
 /// Longest body of a request, in bytes: what one frame of the protocol takes.
 const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES as usize;
+
+/// How long a request may take, its body included, unless it is one that waits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the routes may see of the broker. Cheap to clone.
 #[derive(Clone)]
@@ -48,13 +56,23 @@ pub struct HttpState {
     access: Arc<Access>,
     broker: Arc<Shared>,
     feed: events::Feed,
+    contracts: Arc<Contracts>,
+    proto_text: Arc<dyn ProtoText>,
 }
 
 impl HttpState {
-    /// The routes of `broker`.
+    /// The routes of `broker`; `proto_text` compiles what is uploaded as text.
     #[must_use]
-    pub fn new(readiness: Arc<Readiness>, access: Access, broker: Arc<Shared>) -> HttpState {
-        HttpState { metrics: Arc::clone(&broker.metrics), readiness, access: Arc::new(access), broker, feed: events::Feed::default() }
+    pub fn new(readiness: Arc<Readiness>, access: Access, broker: Arc<Shared>, proto_text: Arc<dyn ProtoText>) -> HttpState {
+        HttpState {
+            metrics: Arc::clone(&broker.metrics),
+            readiness,
+            access: Arc::new(access),
+            broker,
+            feed: events::Feed::default(),
+            contracts: Arc::default(),
+            proto_text,
+        }
     }
 
     /// A session with the broker, under the name that `schema clients` shows.
@@ -76,17 +94,24 @@ pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Futur
 /// Four groups of routes, by who may ask: anyone; whoever has the token; whoever is about to present it; and the rest, which browsers can
 /// be tricked into asking and which therefore looks at Host and Origin too.
 fn router(state: HttpState) -> Router {
+    let mut document = openapi::head();
+    // Methods that a route does not take are answered inside their group, so that its guard stands before them too.
+    let mut group = |routes: OpenApiRouter<HttpState>| {
+        let (router, described) = routes.split_for_parts();
+        document.merge(described);
+        router.method_not_allowed_fallback(method_not_allowed)
+    };
     let access = state.access();
-    let scraped = scraped().route_layer(from_fn_with_state(Arc::clone(access), access::require_token));
-    let open = open().route_layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let api = api::routes().route("/api/v1/ws", any(events::events)).route_layer(from_fn_with_state(state.clone(), when_ready));
-    let guarded = guarded().merge(api).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
-    let all = OpenApiRouter::with_openapi(openapi::head()).merge(probes()).merge(scraped).merge(open).merge(guarded);
-    let (router, mut document) = all.split_for_parts();
+    let patient = api::patient_routes().route_layer(from_fn_with_state(api::PATIENCE, in_time));
+    let prompt = api::routes().routes(routes!(asyncapi::asyncapi_json)).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let events = OpenApiRouter::new().route("/api/v1/ws", any(events::events));
+    let api = prompt.merge(patient).merge(events).route_layer(from_fn_with_state(state.clone(), when_ready));
+    let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
+    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let guarded = group(guarded().merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let all = group(probes()).merge(scraped).merge(open).merge(guarded);
     openapi::complete(&mut document);
-    router
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(Extension(openapi::Document::new(&document)))
+    all.layer(Extension(openapi::Document::new(&document)))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(access::careful))
         .with_state(state)
@@ -121,6 +146,17 @@ async fn when_ready(State(state): State<HttpState>, request: Request, next: Next
             Problem::from(problem).into_response()
         }
         _ => next.run(request).await,
+    }
+}
+
+/// Middleware: an end to requests that take too long, mostly because their body does not come.
+async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let text = format!("the request took longer than {} s", limit.as_secs());
+            Problem::new(ErrorCode::Timeout, text).with_status(StatusCode::REQUEST_TIMEOUT).into_response()
+        }
     }
 }
 
@@ -214,7 +250,8 @@ mod tests {
         });
         let broker = Arc::new(Shared::in_tests(commands));
         let metrics = Arc::clone(&broker.metrics);
-        let state = HttpState::new(Arc::clone(&readiness), access, broker);
+        let no_text = Arc::new(crate::proto_text::NoProtoText);
+        let state = HttpState::new(Arc::clone(&readiness), access, broker, no_text);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, state, async move {
             let _ = stopped.await;

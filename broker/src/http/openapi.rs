@@ -21,6 +21,12 @@ use super::problem::{self, PROBLEM_JSON, ProblemBody};
     security(("token" = []), ("login" = [])),
     tags(
         (name = "queues", description = "Queues and streams: make, look at, change, empty, delete"),
+        (name = "messages", description = "Publish, look, fetch, settle"),
+        (name = "groups", description = "Consumer groups: their progress, and moving it"),
+        (name = "dead letters", description = "What failed: look, redrive, remove"),
+        (name = "schemas", description = "Contracts and their versions"),
+        (name = "calls", description = "Requests with one reply"),
+        (name = "streams", description = "Reading from a place"),
         (name = "operation", description = "Probes, metrics and this document"),
         (name = "access", description = "Logins of browsers"),
         (name = "dashboard", description = "Pages for people"),
@@ -66,16 +72,21 @@ fn refusals(path: &str, method: &Method) -> Vec<StatusCode> {
     if path == "/metrics" {
         return vec![S::UNAUTHORIZED];
     }
-    let mut statuses = vec![S::UNAUTHORIZED, S::FORBIDDEN];
+    let is_access = matches!(path, "/api/v1/login" | "/api/v1/logout");
+    let mut statuses = if is_access { vec![S::FORBIDDEN] } else { vec![S::UNAUTHORIZED, S::FORBIDDEN] };
     if *method != Method::GET && *method != Method::DELETE {
         statuses.extend([S::BAD_REQUEST, S::UNSUPPORTED_MEDIA_TYPE, S::PAYLOAD_TOO_LARGE]);
     }
-    let is_access = matches!(path, "/api/v1/login" | "/api/v1/logout");
     let is_api = path.starts_with("/api/v1/") && !is_access && path != "/api/v1/openapi.json";
     if is_api {
-        statuses.extend([S::BAD_REQUEST, S::NOT_FOUND, S::SERVICE_UNAVAILABLE, S::INTERNAL_SERVER_ERROR]);
+        statuses.extend([S::BAD_REQUEST, S::NOT_FOUND, S::REQUEST_TIMEOUT, S::SERVICE_UNAVAILABLE, S::INTERNAL_SERVER_ERROR]);
+        // A stream is no queue, nor the other way round.
+        statuses.push(S::CONFLICT);
+        if path.ends_with("/call") {
+            statuses.extend([S::FAILED_DEPENDENCY, S::GATEWAY_TIMEOUT]);
+        }
         if *method != Method::GET {
-            statuses.extend([S::CONFLICT, S::UNPROCESSABLE_ENTITY, S::TOO_MANY_REQUESTS, S::INSUFFICIENT_STORAGE]);
+            statuses.extend([S::UNPROCESSABLE_ENTITY, S::TOO_MANY_REQUESTS, S::INSUFFICIENT_STORAGE]);
         }
     }
     statuses

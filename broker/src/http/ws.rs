@@ -11,6 +11,7 @@ use tungstenite::handshake::derive_accept_key;
 
 use super::HttpState;
 use super::problem::Problem;
+use super::server::Peer;
 
 /// The version of RFC 6455.
 const VERSION: &str = "13";
@@ -25,7 +26,8 @@ pub(super) async fn protocol(State(state): State<HttpState>, mut request: Reques
         return Problem::new(ErrorCode::Draining, "the broker is starting or shutting down; /readyz says when it is ready").into_response();
     }
     let upgrade = hyper::upgrade::on(&mut request);
-    state.broker.serve_websocket(async move {
+    let peer = request.extensions().get::<Peer>().map_or_else(String::new, |Peer(peer)| peer.to_string());
+    state.broker.serve_websocket(peer, async move {
         let upgraded = upgrade.await.inspect_err(|error| tracing::debug!(%error, "a WebSocket was not opened"));
         upgraded.ok().map(TokioIo::new)
     });

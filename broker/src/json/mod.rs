@@ -3,6 +3,8 @@
 //! It knows no queues and no HTTP: who has a descriptor gets bytes for JSON and JSON for bytes. What a payload must keep is judged by
 //! `registry`, on the bytes.
 
+pub mod schema;
+
 use bytes::Bytes;
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};

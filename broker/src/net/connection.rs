@@ -81,6 +81,7 @@ async fn converse(
         Ok((request_id, client, ack)) => {
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
             outbox.wake();
+            let _entered = shared.connections.enter(session, peer, &client);
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
             let schema_events = ack.features.iter().any(|feature| feature == hello::SCHEMA_EVENTS);

@@ -4,6 +4,7 @@
 //! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
 
 mod connection;
+mod connections;
 mod hello;
 mod local;
 mod requests;
@@ -31,6 +32,7 @@ use crate::shard::Command;
 use crate::token::Token;
 use crate::traces::Tracer;
 
+pub use connections::{ConnectionInfo, Connections};
 pub use local::LocalSession;
 
 /// What every connection shares.
@@ -48,6 +50,8 @@ pub struct Shared {
     pub policies: Arc<Policies>,
     /// Calls in flight.
     pub calls: Arc<Calls>,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
     /// The shard.
     pub shard: Sender<Command>,
     /// For messages whose publisher records a trace; `None`: for none.
@@ -79,6 +83,7 @@ impl Shared {
             registry,
             policies,
             calls,
+            connections: Arc::default(),
             shard,
             tracer,
             next_session: AtomicU64::new(1),
@@ -126,14 +131,14 @@ impl Shared {
     }
 
     /// Serves a WebSocket once its handshake is done; `upgraded` gives nothing when that failed.
-    pub(crate) fn serve_websocket<S>(self: &Arc<Self>, upgraded: impl Future<Output = Option<S>> + Send + 'static)
+    pub(crate) fn serve_websocket<S>(self: &Arc<Self>, peer: String, upgraded: impl Future<Output = Option<S>> + Send + 'static)
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (shared, stop) = (Arc::clone(self), self.draining.subscribe());
         self.websockets.spawn(async move {
             if let Some(stream) = upgraded.await {
-                connection::serve_websocket(stream, "websocket", shared, stop).await;
+                connection::serve_websocket(stream, &peer, shared, stop).await;
             }
         });
     }

@@ -10,6 +10,7 @@ mod clients;
 mod clock;
 mod command;
 mod consume;
+mod consumers;
 mod deliver;
 mod due;
 mod explain;
@@ -58,7 +59,7 @@ use activity::Activities;
 use checkpoint::Checkpoints;
 use clients::Clients;
 use clock::Clock;
-pub use command::{ActivateCommand, Asker, Check, Command, Compare, PublishCommand, RegisterCommand, Window};
+pub use command::{ActivateCommand, Asker, Check, Command, Compare, ConsumerInfo, PublishCommand, RegisterCommand, Window};
 pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
@@ -264,6 +265,9 @@ impl Shard {
             Command::DeadLetters(asker, letters) => self.dead_letters(asker, &letters)?,
             Command::Redrive(asker, redrive) => self.redrive(asker, &redrive)?,
             Command::DeadLettersPurge(asker, letters) => self.dead_letters_purge(asker, &letters)?,
+            Command::Consumers(queue, reply) => {
+                let _ = reply.send(self.consumers(queue.as_deref()));
+            }
             Command::Stats(groups_of, reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
                 let _ = reply.send(self.stats(groups_of));

@@ -33,7 +33,7 @@ impl FromStr for Endpoint {
         }
         let parts = uri.into_parts();
         let authority = parts.authority.filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        if parts.scheme.is_none_or(|scheme| scheme != "http") {
+        if parts.scheme.is_none_or(|scheme| scheme.as_str() != "http") {
             return Err(wrong());
         }
         let path = parts.path_and_query.filter(|path| path != "/").unwrap_or_else(|| PathAndQuery::from_static(PATH_DEFAULT));

@@ -13,6 +13,7 @@ use crate::http::extract::{JsonBody, Path, Query, Session};
 use crate::http::problem::Problem;
 use crate::timestamp;
 
+use super::groups::Group;
 use super::queue_options::QueueOptions;
 use super::schema_version::SchemaVersion;
 
@@ -68,28 +69,6 @@ impl From<wire::QueueInfo> for Queue {
             groups: queue.groups.into_iter().map(Group::from).collect(),
             options: queue.options.unwrap_or_default().into(),
         }
-    }
-}
-
-/// A consumer group, as it is now.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Group {
-    name: String,
-    /// The first position that the group has not settled.
-    ack_floor: u64,
-    /// Messages that it has not settled.
-    lag: u64,
-    in_flight: u64,
-    backing_off: u64,
-    consumers: u32,
-    /// Ordering keys of which a message is in flight or backing off while others wait.
-    blocked_keys: u64,
-}
-
-impl From<wire::GroupInfo> for Group {
-    fn from(group: wire::GroupInfo) -> Group {
-        let wire::GroupInfo { name, ack_floor, lag, in_flight, backing_off, consumers, blocked_keys } = group;
-        Group { name, ack_floor, lag, in_flight, backing_off, consumers, blocked_keys }
     }
 }
 
@@ -192,7 +171,7 @@ pub(crate) async fn delete(Session(mut session): Session, Path(name): Path<Strin
 /// How many messages are gone.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Purged {
-    purged: u64,
+    pub(super) purged: u64,
 }
 
 /// Remove all messages of a queue

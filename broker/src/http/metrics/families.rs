@@ -24,7 +24,7 @@ impl Metrics {
         groups(&mut page, stats, groups_apart);
         self.refusals(&mut page, queues_apart);
         self.calls(&mut page);
-        self.connections(&mut page, stats);
+        self.clients(&mut page, stats);
         self.latencies(&mut page);
         storage(&mut page, stats);
         self.process(&mut page);
@@ -72,7 +72,7 @@ impl Metrics {
         page.gauge("qwerq_calls_in_flight", "Calls that wait for their reply.", self.calls_in_flight.get());
     }
 
-    fn connections(&self, page: &mut Page, stats: &Stats) {
+    fn clients(&self, page: &mut Page, stats: &Stats) {
         page.family("qwerq_connections", "gauge", "Open client connections, by transport.");
         for transport in Transport::ALL {
             page.sample("qwerq_connections", &[("transport", transport.label())], self.open[transport as usize].get());

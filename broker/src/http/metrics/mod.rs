@@ -12,7 +12,7 @@ mod page;
 mod process;
 mod refusals;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use qwerq_proto::wire;
 
@@ -135,6 +135,18 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Metrics {
         Metrics::default()
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Open connections, whatever they came by.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.open.iter().map(Gauge::get).sum()
     }
 
     /// Counts a call that ended.
