@@ -1,7 +1,8 @@
 //! The first page: all queues, those in trouble first, and what the broker does right now. Without queues: how to make one.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use askama::Template;
 use axum::response::Response;
@@ -96,7 +97,8 @@ struct Judged {
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
 pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
-    let judged = judged(visit.queues().await?);
+    let rates = visit.state().feed.dead_letter_rates();
+    let judged = judged(visit.queues().await?, &rates);
     let sum = |of: fn(&Judged) -> u64| count(judged.iter().map(of).sum());
     let figures = [
         Figure { key: "depth", text: "Messages", value: sum(|judged| judged.queue.depth) },
@@ -133,17 +135,25 @@ pub(super) const RATES: [Rate; 3] =
     [Rate { key: "published", text: "Published" }, Rate { key: "delivered", text: "Delivered" }, Rate { key: "acked", text: "Acknowledged" }];
 
 /// Queues by name, each with its dead letters; a dead letter queue is part of the queue that it belongs to.
-fn judged(mut queues: Vec<wire::QueueInfo>) -> Vec<Judged> {
+fn judged(mut queues: Vec<wire::QueueInfo>, rates: &HashMap<Arc<str>, f64>) -> Vec<Judged> {
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     let dead: HashMap<String, u64> = queues.iter().filter(|queue| name::is_dlq(&queue.name)).map(|dlq| (dlq.name.clone(), dlq.depth)).collect();
-    let names: std::collections::HashSet<String> = queues.iter().map(|queue| queue.name.clone()).collect();
+    let names: HashSet<String> = queues.iter().map(|queue| queue.name.clone()).collect();
     let is_shown = |queue: &wire::QueueInfo| queue.name.strip_suffix(".dlq").is_none_or(|of| !names.contains(of));
     let judge = |queue: wire::QueueInfo| {
         let dead = dead.get(&format!("{}.dlq", queue.name)).copied().unwrap_or(0);
-        let troubles = troubles(&queue, dead, 0);
+        let recent = rates.get(queue.name.as_str()).map_or(0, |rate| in_window(*rate));
+        let troubles = troubles(&queue, dead, recent);
         Judged { queue, dead, troubles }
     };
     queues.into_iter().filter(is_shown).map(judge).collect()
+}
+
+/// How many a rate is in the ten seconds that it is taken over.
+fn in_window(rate: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate of messages is no more than they can be counted")]
+    let count = (rate * 10.0).round() as u64;
+    count.max(1)
 }
 
 fn consumers(queue: &wire::QueueInfo) -> u64 {
@@ -173,7 +183,7 @@ mod tests {
     #[test]
     fn a_dead_letter_queue_is_shown_with_its_queue_or_alone() {
         let queue = |name: &str, depth| wire::QueueInfo { name: name.into(), depth, ..Default::default() };
-        let judged = judged(vec![queue("orders.dlq", 3), queue("orders", 1), queue("gone.dlq", 2)]);
+        let judged = judged(vec![queue("orders.dlq", 3), queue("orders", 1), queue("gone.dlq", 2)], &HashMap::new());
         let shown: Vec<_> = judged.iter().map(|judged| (judged.queue.name.as_str(), judged.dead)).collect();
         assert_eq!(shown, [("gone.dlq", 0), ("orders", 3)]);
     }

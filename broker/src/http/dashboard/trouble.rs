@@ -37,7 +37,7 @@ impl Trouble {
         let (severity, text) = match self {
             Trouble::DeadLetters { recent: 0, stored } => ("warn", counted(stored, "dead letter", "dead letters")),
             Trouble::DeadLetters { recent, stored } => {
-                ("bad", format!("{}, {} in the last minute", counted(stored, "dead letter", "dead letters"), count(recent)))
+                ("bad", format!("{}, {} in the last 10 s", counted(stored, "dead letter", "dead letters"), count(recent)))
             }
             Trouble::StuckKeys(keys) => ("bad", counted(keys, "key stuck", "keys stuck")),
             Trouble::NoConsumer(ready) => ("bad", format!("no consumer, {} waiting", count(ready))),
@@ -47,7 +47,7 @@ impl Trouble {
     }
 }
 
-/// What is wrong with `queue`, worst first. `dead` is how many dead letters it has, `recent` how many of them came in the last minute.
+/// What is wrong with `queue`, worst first. `dead` is how many dead letters it has, `recent` how many of them came in the last ten seconds.
 pub(super) fn troubles(queue: &wire::QueueInfo, dead: u64, recent: u64) -> Vec<Trouble> {
     let mut troubles = Vec::new();
     if dead > 0 {
