@@ -140,7 +140,7 @@ class Publishing {
   }
 
   #addHeader() {
-    const item = this.#page.querySelector("#header-row").content.firstElementChild.cloneNode(true);
+    const item = document.getElementById("header-row").content.firstElementChild.cloneNode(true);
     this.#page.querySelector("#headers").append(item);
     item.querySelector("input").focus();
   }

@@ -146,7 +146,7 @@ for (const scheme of ["light", "dark"]) {
       const { page, complaints } = await visit(t, "/", { scheme, width, height: 800 });
       for (const [name, path] of Object.entries(PAGES)) {
         await page.goto(path);
-        for (const summary of await page.locator("main details:not([open]) > summary").all()) await summary.click();
+        await page.evaluate(() => document.querySelectorAll("main details").forEach((details) => (details.open = true)));
         assert.deepEqual(await axeViolations(page), [], name);
         assert.ok((await sidewaysScroll(page)) <= 0, `${name} scrolls sideways`);
         assert.ok(!(await page.title()).startsWith("hacked"), name);
@@ -220,8 +220,10 @@ test("numbers are live, and nothing moves with them", async (t) => {
   })();
   try {
     await page.waitForFunction(() => document.getElementById("live").dataset.state === "live");
-    const number = (name) => `Number(document.querySelector('[data-queue="attended"] [data-live=${name}]').textContent.replaceAll(",", ""))`;
-    await page.waitForFunction(`${number("published")} > 1 && ${number("delivered")} > 1 && ${number("consumers")} === 1`);
+    await page.waitForFunction(() => {
+      const number = (name) => Number(document.querySelector(`[data-queue="attended"] [data-live=${name}]`).textContent.replaceAll(",", ""));
+      return number("published") > 1 && number("delivered") > 1 && number("consumers") === 1;
+    });
     await page.waitForFunction(() => document.querySelector('[data-queue="attended"] polyline').getAttribute("points").split(" ").length > 3);
     assert.notEqual(await row.locator("[data-live=delivered]").innerText(), "–");
     await page.goto("/queues/attended");
@@ -328,7 +330,7 @@ test("messages are found by position, key and text, and shown by their contract"
   await page.getByLabel("From position").fill("");
   await page.getByLabel("Ordering key").fill("customer-3");
   await page.getByRole("button", { name: "Show" }).click();
-  assert.match(await page.locator(".pager").innerText(), /8 of \d+ messages found/);
+  assert.match(await page.locator(".pager").innerText(), /9 of \d+ messages found/);
   await page.getByLabel("Ordering key").fill("");
   await page.getByLabel("Text in payload or headers").fill("A-57");
   await page.getByRole("button", { name: "Show" }).click();
@@ -398,7 +400,6 @@ test("dead letters are redriven edited, one, some and all, and purged by name", 
   await page.getByLabel("To another queue").fill("orders.dlq");
   await page.getByRole("button", { name: "Redrive all of them" }).click();
   await page.locator("#notices [data-kind=bad]").waitFor();
-  await page.getByText("Where to").click();
   await page.getByLabel("To another queue").fill("");
   await page.getByRole("button", { name: "Redrive all of them" }).click();
   await notice(page, "Redriven: 3.");

@@ -110,6 +110,7 @@ fn router(state: HttpState) -> Router {
     let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
     let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
     let pages = dashboard::pages().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let pages = pages.route_layer(from_fn_with_state(state.clone(), when_ready));
     let guarded = group(guarded().merge(api).merge(pages))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(access), access::guard))

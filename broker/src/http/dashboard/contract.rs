@@ -18,6 +18,7 @@ const FINGERPRINT_DIGITS: usize = 12;
 
 /// What of the contract is shown.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Shown {
     /// The version whose text is shown; the active one unless given.

@@ -14,6 +14,7 @@ use super::visit::Visit;
 
 /// Which page.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Shown {
     /// From 1.

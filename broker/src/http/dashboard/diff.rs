@@ -19,6 +19,7 @@ const AROUND: usize = 3;
 
 /// Which versions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Pair {
     /// The earlier one.

@@ -28,12 +28,18 @@ pub(in crate::http) async fn instead_of_problems(request: Request, next: Next) -
             }
             page
         }
-        StatusCode::NOT_FOUND => {
-            let error = ErrorCode::Unsupported.with("There is no such page.");
-            ErrorPage { look, error: Box::new(error) }.with_status(StatusCode::NOT_FOUND)
+        StatusCode::NOT_FOUND => in_words(look, StatusCode::NOT_FOUND, ErrorCode::Unsupported, "There is no such page."),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            let text = "The broker reads what it has stored. Load this page again in a moment.";
+            in_words(look, StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Starting, text)
         }
+        StatusCode::REQUEST_TIMEOUT => in_words(look, StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout, "The broker took too long to answer."),
         _ => response,
     }
+}
+
+fn in_words(look: Look, status: StatusCode, code: ErrorCode, text: &str) -> Response {
+    ErrorPage { look, error: Box::new(code.with(text)) }.with_status(status)
 }
 
 fn accepts_html(headers: &HeaderMap) -> bool {

@@ -29,6 +29,7 @@ const EDITOR_ROWS_MAX: usize = 24;
 
 /// Which letters are shown.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Shown {
     /// `max-deliveries`, `rejected`, `invalid` or `expired`.

@@ -26,6 +26,7 @@ const LOOKED_AT_MAX: usize = 5_000;
 
 /// What is looked for.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Sought {
     /// First position.

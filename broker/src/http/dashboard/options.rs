@@ -72,6 +72,7 @@ pub(super) async fn options(mut visit: Visit, QueueName(queue_name): QueueName) 
 
 /// What the new queue is to be.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Wanted {
     /// `queue` or `stream`.

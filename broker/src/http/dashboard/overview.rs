@@ -20,6 +20,7 @@ use super::visit::Visit;
 
 /// What of the queues is shown.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Shown {
     /// Part of a queue's name.
@@ -151,7 +152,7 @@ fn judged(mut queues: Vec<wire::QueueInfo>, rates: &HashMap<Arc<str>, f64>) -> V
 
 /// How many a rate is in the ten seconds that it is taken over.
 fn in_window(rate: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate of messages is no more than they can be counted")]
+    #[expect(clippy::cast_possible_truncation, reason = "a rate of messages is no more than they can be counted")]
     let count = (rate * 10.0).round() as u64;
     count.max(1)
 }

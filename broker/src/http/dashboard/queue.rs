@@ -18,6 +18,7 @@ use super::visit::Visit;
 
 /// What is asked about the queue.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Question {
     /// `key`, `seq` or `id`.

@@ -11,6 +11,7 @@ use super::frame::{Frame, Look, page, page_with};
 
 /// Where to go afterwards.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Then {
     /// A path of the dashboard.

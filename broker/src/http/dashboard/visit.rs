@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use prost::Message;
-use qwerq_proto::{ErrorCode, Opcode, wire};
+use qwerq_proto::{Opcode, wire};
 
 use crate::http::HttpState;
 use crate::net::{LocalSession, Shared};
@@ -23,14 +23,10 @@ pub(super) struct Visit {
 }
 
 impl FromRequestParts<HttpState> for Visit {
-    type Rejection = ErrorPage;
+    type Rejection = std::convert::Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Visit, ErrorPage> {
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Visit, Self::Rejection> {
         let look = Look::of(&parts.headers, state.access().token().is_some());
-        if state.readiness.refusal() == Some("starting") {
-            let error = ErrorCode::Starting.with("The broker reads what it has stored. Reload this page in a moment.");
-            return Err(ErrorPage { look, error: Box::new(error) });
-        }
         Ok(Visit { session: state.session("dashboard"), look, state: state.clone() })
     }
 }
