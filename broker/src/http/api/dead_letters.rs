@@ -227,7 +227,8 @@ pub(crate) async fn redrive(
     let mut left = Left::of(&choice);
     for mut letters in choice.into_wire(queue)? {
         while left.limit(&mut letters) {
-            let redrive = wire::Redrive { letters: Some(letters.clone()), to: to.clone().unwrap_or_default(), all_groups, payload: payload.clone() };
+            let redrive =
+                wire::Redrive { letters: Some(letters.clone()), to: to.clone().unwrap_or_default(), all_groups, payload: payload.clone() };
             let done: wire::Redriven = session.ask(Opcode::Redrive, &redrive).await?;
             all.redriven += done.redriven;
             all.refused += done.refused;

@@ -36,5 +36,7 @@ impl From<Consumer> for ConsumerView {
 
 /// Those of a queue, or of all.
 pub(super) async fn of(visit: &Visit, queue: Option<&str>) -> Result<Vec<Consumer>, ErrorPage> {
-    clients::all(visit.state(), queue.map(str::to_owned)).await.map_err(|_| visit.refused(ErrorCode::Draining.with("The broker is shutting down.")))
+    clients::all(visit.state(), queue.map(str::to_owned))
+        .await
+        .map_err(|_| visit.refused(ErrorCode::Draining.with("The broker is shutting down.")))
 }

@@ -132,7 +132,14 @@ fn version_view(version: wire::SchemaVersion, shown: u32, older: Option<u32>) ->
         types,
         registered_at: time_short(version.registered_at_ms),
         registered_by: version.registered_by,
-        fingerprint: version.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(FINGERPRINT_DIGITS).collect(),
+        fingerprint: version
+            .fingerprint
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+            .chars()
+            .take(FINGERPRINT_DIGITS)
+            .collect(),
         is_shown: version.version == shown,
         is_older: Some(version.version) == older,
         can_activate: !version.active,

@@ -42,11 +42,8 @@ struct ContractsPage {
 }
 
 /// What makes clients of the broker's contracts.
-pub(super) const GEN_COMMANDS: [&str; 3] = [
-    "qwer-q gen --lang rust --out src/queues",
-    "qwer-q gen --lang typescript --out src/queues",
-    "qwer-q gen --lang go --out queues",
-];
+pub(super) const GEN_COMMANDS: [&str; 3] =
+    ["qwer-q gen --lang rust --out src/queues", "qwer-q gen --lang typescript --out src/queues", "qwer-q gen --lang go --out queues"];
 
 /// All contracts
 #[utoipa::path(

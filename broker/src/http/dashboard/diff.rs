@@ -110,7 +110,8 @@ fn finding(change: &Change) -> FindingView {
         Layer::Source => "source",
     };
     let side = |who: &str, layer: Option<Layer>| layer.map(|layer| format!("{who} at {}", level(layer)));
-    let sides: Vec<_> = [side("new readers", change.breaks.backward), side("old readers", change.breaks.forward)].into_iter().flatten().collect();
+    let sides: Vec<_> =
+        [side("new readers", change.breaks.backward), side("old readers", change.breaks.forward)].into_iter().flatten().collect();
     let change_words: Vec<_> = [change.before.as_str(), change.after.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
     FindingView {
         rule: change.rule.id().to_owned(),
@@ -125,7 +126,9 @@ fn files(from: &[wire::SourceFile], to: &[wire::SourceFile]) -> Vec<FileView> {
     let mut paths: Vec<&str> = from.iter().chain(to).map(|file| file.path.as_str()).collect();
     paths.sort_unstable();
     paths.dedup();
-    let text = |files: &'_ [wire::SourceFile], path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.clone()).unwrap_or_default();
+    let text = |files: &'_ [wire::SourceFile], path: &str| {
+        files.iter().find(|file| file.path == path).map(|file| file.text.clone()).unwrap_or_default()
+    };
     let view = |path: &str| {
         let (old, new) = (text(from, path), text(to, path));
         (old != new).then(|| FileView { path: path.to_owned(), lines: lines(&old, &new) })

@@ -97,7 +97,8 @@ fn form(message: &MessageDescriptor, reached: &mut Reached<'_>) -> MessageForm {
     // In the order of the .proto, as its author wrote it.
     fields.sort_by_key(|field| field.path().last().copied());
     for field in fields {
-        let oneof = field.containing_oneof().filter(|oneof| !oneof.is_synthetic()).map_or_else(String::new, |oneof| oneof.name().to_owned());
+        let oneof =
+            field.containing_oneof().filter(|oneof| !oneof.is_synthetic()).map_or_else(String::new, |oneof| oneof.name().to_owned());
         let view = field_view(&field, !oneof.is_empty(), reached);
         match parts.iter_mut().find(|part| !oneof.is_empty() && part.oneof == oneof) {
             Some(part) => part.fields.push(view),
@@ -206,7 +207,9 @@ fn value_view(field: &FieldDescriptor, reached: &mut Reached<'_>) -> ValueView {
             ..view("enum")
         },
         Kind::Message(message) => match well_known(&message) {
-            Some((kind, placeholder)) => ValueView { is_long: kind == "json" || kind == "string" || kind == "bytes", placeholder, ..view(kind) },
+            Some((kind, placeholder)) => {
+                ValueView { is_long: kind == "json" || kind == "string" || kind == "bytes", placeholder, ..view(kind) }
+            }
             None if reached.reach(&message) => ValueView { type_name: message.full_name().to_owned(), ..view("message") },
             None => ValueView { is_long: true, placeholder: "{}", ..view("json") },
         },
@@ -244,7 +247,10 @@ fn comment(file: &FileDescriptor, path: &[i32]) -> String {
         let leading = location.leading_comments();
         if leading.trim().is_empty() { location.trailing_comments() } else { leading }
     });
-    comments.map(|comment| comment.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n")).find(|comment| !comment.is_empty()).unwrap_or_default()
+    comments
+        .map(|comment| comment.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n"))
+        .find(|comment| !comment.is_empty())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -303,7 +309,9 @@ mod tests {
 
     #[test]
     fn comments_of_fields_are_shown() {
-        let pool = pool("syntax = \"proto3\"; package t;\nmessage A {\n  // What it <costs>,\n  // in cents.\n  int32 price = 1;\n int32 n = 2; // how many\n}");
+        let pool = pool(
+            "syntax = \"proto3\"; package t;\nmessage A {\n  // What it <costs>,\n  // in cents.\n  int32 price = 1;\n int32 n = 2; // how many\n}",
+        );
         let form = &forms(&pool.get_message_by_name("t.A").unwrap())[0];
         let comments: Vec<_> = form.parts[0].fields.iter().map(|field| field.comment.as_str()).collect();
         assert_eq!(comments, ["What it <costs>,\nin cents.", "how many"]);

@@ -172,7 +172,8 @@ mod tests {
     fn what_a_page_prints_is_text() {
         let look = Look::of(&HeaderMap::new(), false);
         let hostile = "<script>alert(1)</script>\"'";
-        let page = ErrorContent { frame: look.frame(hostile, Section::Queues), title: hostile.into(), text: hostile.into(), code: hostile.into() };
+        let page =
+            ErrorContent { frame: look.frame(hostile, Section::Queues), title: hostile.into(), text: hostile.into(), code: hostile.into() };
         let text = page.render().unwrap();
         assert!(!text.contains("<script>alert"), "{text}");
         assert_eq!(text.matches("aria-current=\"page\"").count(), 1);

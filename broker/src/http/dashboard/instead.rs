@@ -33,7 +33,9 @@ pub(in crate::http) async fn instead_of_problems(request: Request, next: Next) -
             let text = "The broker reads what it has stored. Load this page again in a moment.";
             in_words(look, StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Starting, text)
         }
-        StatusCode::REQUEST_TIMEOUT => in_words(look, StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout, "The broker took too long to answer."),
+        StatusCode::REQUEST_TIMEOUT => {
+            in_words(look, StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout, "The broker took too long to answer.")
+        }
         _ => response,
     }
 }

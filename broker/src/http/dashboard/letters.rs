@@ -109,7 +109,8 @@ pub(super) async fn letters(mut visit: Visit, QueueName(name): QueueName, Asked(
         let payload = letter.payload.clone();
         letters.push(view(contracts.view(&mut visit, letter).await, &payload));
     }
-    let link = |from: u64| format!("/queues/{name}/dead-letters?reason={}&group={}&from={from}", encoded(&shown.reason), encoded(&shown.group));
+    let link =
+        |from: u64| format!("/queues/{name}/dead-letters?reason={}&group={}&from={from}", encoded(&shown.reason), encoded(&shown.group));
     let pager = Pager {
         previous: (wanted.from_seq > 0).then(|| link(0)),
         previous_text: "First page",
@@ -118,7 +119,8 @@ pub(super) async fn letters(mut visit: Visit, QueueName(name): QueueName, Asked(
         ..Pager::default()
     };
     let is_filtered = !shown.reason.is_empty() || !shown.group.is_empty();
-    let reasons = [("", "any"), ("max-deliveries", "max-deliveries"), ("rejected", "rejected"), ("invalid", "invalid"), ("expired", "expired")];
+    let reasons =
+        [("", "any"), ("max-deliveries", "max-deliveries"), ("rejected", "rejected"), ("invalid", "invalid"), ("expired", "expired")];
     Ok(page(&LettersPage {
         frame: visit.frame(format!("Dead letters of {name}"), if head.is_stream { Section::Streams } else { Section::Queues }),
         total: count(head.dead),

@@ -139,7 +139,13 @@ fn body(payload: &[u8], stated: u32, readable: Option<&Readable>) -> Body {
         return raw(None, Some("Its contract keeps the bytes, but has no JSON form here.".to_owned()));
     };
     match json::encode(message, payload) {
-        Ok(value) => Body { brief: serde_json::to_string(&value).expect("a JSON value serialises"), text: pretty(&value), form: "json", violation: None, note: None },
+        Ok(value) => Body {
+            brief: serde_json::to_string(&value).expect("a JSON value serialises"),
+            text: pretty(&value),
+            form: "json",
+            violation: None,
+            note: None,
+        },
         Err(error) => raw(None, Some(format!("JSON cannot hold it: {error}"))),
     }
 }

@@ -103,14 +103,38 @@ pub(super) async fn create(visit: Visit, Asked(wanted): Asked<Wanted>) -> Respon
 
 /// Every option with what it decides, as docs/queues.md has it.
 pub(super) fn views(options: &wire::QueueOptions) -> Vec<OptionView> {
-    let word = |name, value: &Option<String>, choices, about| OptionView { name, value: value.clone().unwrap_or_default(), kind: "text", choices, about };
-    let plain = |name, value: Option<u64>, about| OptionView { name, value: value.unwrap_or_default().to_string(), kind: "number", choices: &[], about };
+    let word = |name, value: &Option<String>, choices, about| OptionView {
+        name,
+        value: value.clone().unwrap_or_default(),
+        kind: "text",
+        choices,
+        about,
+    };
+    let plain = |name, value: Option<u64>, about| OptionView {
+        name,
+        value: value.unwrap_or_default().to_string(),
+        kind: "number",
+        choices: &[],
+        about,
+    };
     let limit = |name, value: Option<u64>, about| match value {
         Some(0) | None => OptionView { name, value: "none".to_owned(), kind: "number", choices: &[], about },
         value => plain(name, value, about),
     };
-    let size = |name, value: Option<u64>, about| OptionView { name, value: size_written(value.unwrap_or_default()), kind: "size", choices: &[], about };
-    let time = |name, value: Option<u64>, about| OptionView { name, value: duration::shown(value.unwrap_or_default()), kind: "duration", choices: &[], about };
+    let size = |name, value: Option<u64>, about| OptionView {
+        name,
+        value: size_written(value.unwrap_or_default()),
+        kind: "size",
+        choices: &[],
+        about,
+    };
+    let time = |name, value: Option<u64>, about| OptionView {
+        name,
+        value: duration::shown(value.unwrap_or_default()),
+        kind: "duration",
+        choices: &[],
+        about,
+    };
     let time_or_none = |name, value: Option<u64>, about| match value {
         Some(0) | None => OptionView { name, value: "none".to_owned(), kind: "duration", choices: &[], about },
         value => time(name, value, about),

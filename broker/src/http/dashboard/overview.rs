@@ -65,8 +65,14 @@ struct Step {
 
 /// What a broker without queues suggests.
 const FIRST_STEPS: [Step; 3] = [
-    Step { text: "Give the queue a contract: a message type of a .proto file.", command: "qwer-q schema register -q orders -p order.proto -m shop.v1.Order" },
-    Step { text: "Publish a message. A body that breaks the contract is refused, with the field.", command: "qwer-q publish -q orders --body '{\"id\": \"A-1\"}'" },
+    Step {
+        text: "Give the queue a contract: a message type of a .proto file.",
+        command: "qwer-q schema register -q orders -p order.proto -m shop.v1.Order",
+    },
+    Step {
+        text: "Publish a message. A body that breaks the contract is refused, with the field.",
+        command: "qwer-q publish -q orders --body '{\"id\": \"A-1\"}'",
+    },
     Step { text: "Consume it.", command: "qwer-q consume -q orders" },
 ];
 
@@ -132,13 +138,17 @@ pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Re
 }
 
 /// The rates that the broker and each queue have.
-pub(super) const RATES: [Rate; 3] =
-    [Rate { key: "published", text: "Published" }, Rate { key: "delivered", text: "Delivered" }, Rate { key: "acked", text: "Acknowledged" }];
+pub(super) const RATES: [Rate; 3] = [
+    Rate { key: "published", text: "Published" },
+    Rate { key: "delivered", text: "Delivered" },
+    Rate { key: "acked", text: "Acknowledged" },
+];
 
 /// Queues by name, each with its dead letters; a dead letter queue is part of the queue that it belongs to.
 fn judged(mut queues: Vec<wire::QueueInfo>, rates: &HashMap<Arc<str>, f64>) -> Vec<Judged> {
     queues.sort_by(|a, b| a.name.cmp(&b.name));
-    let dead: HashMap<String, u64> = queues.iter().filter(|queue| name::is_dlq(&queue.name)).map(|dlq| (dlq.name.clone(), dlq.depth)).collect();
+    let dead: HashMap<String, u64> =
+        queues.iter().filter(|queue| name::is_dlq(&queue.name)).map(|dlq| (dlq.name.clone(), dlq.depth)).collect();
     let names: HashSet<String> = queues.iter().map(|queue| queue.name.clone()).collect();
     let is_shown = |queue: &wire::QueueInfo| queue.name.strip_suffix(".dlq").is_none_or(|of| !names.contains(of));
     let judge = |queue: wire::QueueInfo| {

@@ -39,7 +39,9 @@ pub(super) async fn publish(mut visit: Visit, QueueName(name): QueueName) -> Res
     let options = queue.options.unwrap_or_default();
     let or_none = |ms: Option<u64>| ms.filter(|ms| *ms > 0).map_or_else(|| "none".to_owned(), duration::shown);
     let (root_type, contract, messages) = match root {
-        Some((version, message)) => (message.full_name().to_owned(), format!("{} v{}", version.contract.message_type(), version.version), forms(message)),
+        Some((version, message)) => {
+            (message.full_name().to_owned(), format!("{} v{}", version.contract.message_type(), version.version), forms(message))
+        }
         None => Default::default(),
     };
     Ok(page(&PublishPage {

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn numbers_read_easily() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (u64::MAX, "18,446,744,073,709,551,615")] {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (u64::MAX, "18,446,744,073,709,551,615")]
+        {
             assert_eq!(count(number), text);
         }
         assert_eq!(counted(1, "queue", "queues"), "1 queue");
@@ -61,7 +62,9 @@ mod tests {
 
     #[test]
     fn sizes_have_one_digit_after_the_point() {
-        for (number, text) in [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (1 << 20, "1.0 MiB"), (u64::MAX, "16384.0 PiB")] {
+        for (number, text) in
+            [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (1 << 20, "1.0 MiB"), (u64::MAX, "16384.0 PiB")]
+        {
             assert_eq!(bytes(number), text);
         }
     }

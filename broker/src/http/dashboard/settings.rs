@@ -43,19 +43,22 @@ fn millis(duration: std::time::Duration) -> String {
 
 fn durability(config: &Config) -> GroupView {
     let (word, text) = match config.durability {
-        Durability::Fsync => ("fsync", "A publish is acknowledged when it is synced to the disk. Neither a kill nor a power loss takes it away.".to_owned()),
+        Durability::Fsync => {
+            ("fsync", "A publish is acknowledged when it is synced to the disk. Neither a kill nor a power loss takes it away.".to_owned())
+        }
         Durability::Interval(every) => (
             "interval",
-            format!("A publish is acknowledged when it is written, and synced every {}. A power loss may take what came since.", millis(every)),
+            format!(
+                "A publish is acknowledged when it is written, and synced every {}. A power loss may take what came since.",
+                millis(every)
+            ),
         ),
-        Durability::None => ("none", "A publish is acknowledged when it is written; the system syncs it. A power loss may take what it had not.".to_owned()),
+        Durability::None => {
+            ("none", "A publish is acknowledged when it is written; the system syncs it. A power loss may take what it had not.".to_owned())
+        }
     };
     let wait = if config.batch_interval.is_zero() { "off".to_owned() } else { millis(config.batch_interval) };
-    let facts = vec![
-        fact("durability", word),
-        fact("batch-interval", wait),
-        fact("data-dir", config.data_dir.display().to_string()),
-    ];
+    let facts = vec![fact("durability", word), fact("batch-interval", wait), fact("data-dir", config.data_dir.display().to_string())];
     GroupView { title: "Durability", text, facts }
 }
 

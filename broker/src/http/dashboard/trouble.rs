@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn dead_letters_that_grow_come_first_and_those_that_lie_there_last() {
-        let ranked = |dead, recent| troubles(&queue(100, 0, 2, 0), dead, recent).into_iter().map(|trouble| weight(trouble).0).collect::<Vec<_>>();
+        let ranked =
+            |dead, recent| troubles(&queue(100, 0, 2, 0), dead, recent).into_iter().map(|trouble| weight(trouble).0).collect::<Vec<_>>();
         assert_eq!(ranked(5, 1), [5, 4, 3, 2]);
         assert_eq!(ranked(5, 0), [4, 3, 2, 1]);
         let worst_first = [

@@ -12,8 +12,8 @@ use qwerq_proto::{Opcode, wire};
 use crate::http::HttpState;
 use crate::net::{LocalSession, Shared};
 
-use super::message::Readable;
 use super::frame::{ErrorPage, Frame, Look, Section};
+use super::message::Readable;
 
 /// One request.
 pub(super) struct Visit {
@@ -38,7 +38,11 @@ impl Visit {
     }
 
     /// The same, where a refusal is something to show on the page.
-    pub(super) async fn try_ask<Answer: Message + Default>(&mut self, opcode: Opcode, request: &impl Message) -> Result<Answer, wire::Error> {
+    pub(super) async fn try_ask<Answer: Message + Default>(
+        &mut self,
+        opcode: Opcode,
+        request: &impl Message,
+    ) -> Result<Answer, wire::Error> {
         self.session.ask(opcode, request).await
     }
 
