@@ -11,6 +11,7 @@ mod latency;
 mod load;
 mod machine;
 mod memory;
+mod monitoring;
 mod outage;
 mod pairs;
 mod process;
@@ -189,7 +190,7 @@ async fn measure_all(
     measure_machine(probe, bench, figures).map_err(machine_failure)
 }
 
-/// What was asked for; a broker that runs already cannot be killed, and its memory is not ours to read.
+/// What was asked for; a broker that runs already cannot be killed, its memory is not ours to read, and where its HTTP is is not known.
 fn scenarios(args: &BenchArgs) -> Vec<Scenario> {
     let all = match args.compare {
         Some(_) => vec![Scenario::Publish],
@@ -197,7 +198,7 @@ fn scenarios(args: &BenchArgs) -> Vec<Scenario> {
     };
     let chosen = if args.scenario.is_empty() { all } else { args.scenario.clone() };
     let own = args.broker.is_none();
-    chosen.into_iter().filter(|scenario| own || *scenario != Scenario::Memory).collect()
+    chosen.into_iter().filter(|scenario| own || !matches!(scenario, Scenario::Memory | Scenario::Monitoring)).collect()
 }
 
 fn measure_machine(probe: &mut machine::Probe, bench: &Bench, figures: &mut Figures) -> io::Result<()> {

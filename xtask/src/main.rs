@@ -4,10 +4,12 @@
 //! Read on in [`step`], which every command is made of.
 
 mod bless;
+mod browser;
 mod check;
 mod corpus;
 mod faults;
 mod image;
+mod npm;
 mod python;
 mod simulate;
 mod step;
