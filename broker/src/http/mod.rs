@@ -107,8 +107,10 @@ fn router(state: HttpState) -> Router {
     let events = OpenApiRouter::new().route("/api/v1/ws", any(events::events));
     let api = prompt.merge(patient).merge(events).route_layer(from_fn_with_state(state.clone(), when_ready));
     let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
-    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let guarded = group(guarded().merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let open = group(open().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time)))
+        .layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let pages = guarded().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let guarded = group(pages.merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
     let all = group(probes()).merge(scraped).merge(open).merge(guarded);
     openapi::complete(&mut document);
     all.layer(Extension(openapi::Document::new(&document)))
