@@ -3,6 +3,7 @@
 //! This crate knows how tools are started and how their results are counted; it knows nothing of the broker.
 //! Read on in [`step`], which every command is made of.
 
+mod asyncapi;
 mod bless;
 mod browser;
 mod check;

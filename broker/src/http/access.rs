@@ -1,8 +1,9 @@
-//! Who may ask what over HTTP: the token (or the cookie of a login), the Host header, the Origin, and what a body is called.
+//! Who may ask what over HTTP: the token (or the cookie of a login), the Host header, the Origin.
 //!
 //! A web page can make its visitor's browser ask a broker on the visitor's machine, by a name that the page's owner lets
 //! resolve to 127.0.0.1. It cannot choose the Host header, so a broker without a token answers to names that it knows only. Nor can it
-//! choose its Origin, or send JSON without asking first, so what changes something looks at both. Logins are kept in `login.rs`.
+//! choose its Origin, or send JSON without asking first, so what changes something looks at both (the latter in `extract.rs`). Logins are
+//! kept in `login.rs`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use qwerq_proto::ErrorCode;
 
 use crate::token::Token;
 
-use super::extract::{self, BodyKind};
 use super::login::Logins;
 use super::problem::Problem;
 
@@ -159,8 +159,7 @@ pub(super) async fn require_token(State(access): State<Arc<Access>>, request: Re
 pub(super) async fn without_token(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let checks = |access: &Access, request: &Request| {
         access.check_name(request)?;
-        access.check_origin(request)?;
-        check_content_type(request)
+        access.check_origin(request)
     };
     guarded(&access, request, next, checks).await
 }
@@ -170,8 +169,7 @@ pub(super) async fn guard(State(access): State<Arc<Access>>, request: Request, n
     let checks = |access: &Access, request: &Request| {
         access.check_token(request)?;
         access.check_name(request)?;
-        access.check_origin(request)?;
-        check_content_type(request)
+        access.check_origin(request)
     };
     guarded(&access, request, next, checks).await
 }
@@ -197,18 +195,6 @@ fn refused(problem: Problem) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-/// A form of a foreign page can send a body without asking first, but only as a form or as text.
-fn check_content_type(request: &Request) -> Result<(), Problem> {
-    let with_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    match with_body && BodyKind::of(request.headers()).is_none() {
-        false => Ok(()),
-        true => {
-            let what = "POST, PUT and PATCH take application/json, application/x-protobuf or application/octet-stream";
-            Err(extract::content_type(what))
-        }
-    }
 }
 
 fn is_preflight(request: &Request) -> bool {

@@ -1,4 +1,7 @@
 //! What handlers take out of requests. It is axum's extraction with our problems in place of its refusals.
+//!
+//! Every route that changes something takes one of [`JsonBody`], [`RawBody`] and [`NoBody`], each of which looks at the Content-Type: a form
+//! of a foreign page can send a body without asking first, but only as a form or as text.
 
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -7,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use qwerq_proto::ErrorCode;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::net::LocalSession;
 
@@ -85,7 +89,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A body as it is.
+/// No body, or one that says nothing.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<NoBody, Problem> {
+        RawBody::from_request(request, state).await.map(|_| NoBody)
+    }
+}
+
+/// A body as it is: JSON or a payload.
 #[derive(Debug)]
 pub(crate) struct RawBody(pub(crate) Bytes);
 
@@ -93,6 +109,10 @@ impl<S: Send + Sync> FromRequest<S> for RawBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<RawBody, Problem> {
+        if BodyKind::of(request.headers()).is_none() {
+            let what = "POST, PUT and PATCH take application/json, application/x-protobuf or application/octet-stream";
+            return Err(content_type(what));
+        }
         Bytes::from_request(request, state).await.map(RawBody).map_err(unread)
     }
 }
@@ -107,14 +127,34 @@ fn unread(rejection: BytesRejection) -> Problem {
     }
 }
 
-/// Reads JSON whose keys are known.
+/// Reads a JSON object whose keys are known.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // serde would take an array of the values as well.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Problem::new(ErrorCode::InvalidArgument, "the body is an array, and this takes an object"));
+    }
     serde_json::from_slice(bytes)
         .map_err(|error| Problem::new(ErrorCode::InvalidArgument, format!("the body is not what this route takes: {error}")))
 }
 
+/// Reads a JSON array of such objects, each by itself.
+pub(crate) fn parse_each<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<Result<T, Problem>>, Problem> {
+    let items: Vec<&RawValue> = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(ErrorCode::InvalidArgument, format!("the body is no array in JSON: {error}")))?;
+    Ok(items.into_iter().map(|item| parse(item.get().as_bytes())).collect())
+}
+
+/// How many things an answer holds: the default, or what the request says within its bounds.
+pub(crate) fn limit(given: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+    match given {
+        None => Ok(default),
+        Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Problem::new(ErrorCode::InvalidArgument, format!("limit is {limit}; it is 1 to {max}"))),
+    }
+}
+
 /// The refusal of a Content-Type.
-pub(crate) fn content_type(what: &str) -> Problem {
+fn content_type(what: &str) -> Problem {
     Problem::new(ErrorCode::Unsupported, format!("{what}; say so in Content-Type")).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 

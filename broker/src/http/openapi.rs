@@ -4,14 +4,19 @@ use axum::Extension;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use qwerq_proto::ErrorCode;
+use qwerq_proto::{ErrorCode, name};
+use serde_json::Value;
 use utoipa::OpenApi;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, ContentBuilder, OpenApi as Spec, Ref, RefOr, ResponseBuilder};
 
 use super::login::COOKIE;
 use super::problem::{self, PROBLEM_JSON, ProblemBody};
+
+/// The naming rule, as a pattern.
+const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
 
 /// What stands above the routes.
 #[derive(OpenApi)]
@@ -58,7 +63,44 @@ pub(super) fn complete(document: &mut Spec) {
         for (method, operation) in operations {
             if let Some(operation) = operation {
                 refusals(path, &method).into_iter().for_each(|status| add(operation, status));
+                name_parameters(operation);
+                operation.operation_id = operation.operation_id.take().map(|id| unique(operation.tags.as_deref(), &id));
+                if let Some(RefOr::T(body)) = &mut operation.request_body {
+                    bytes_are_binary(&mut body.content);
+                }
+                for response in operation.responses.responses.values_mut() {
+                    if let RefOr::T(response) = response {
+                        bytes_are_binary(&mut response.content);
+                    }
+                }
             }
+        }
+    }
+}
+
+/// The rule that every name keeps, where a path has one.
+fn name_parameters(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        let RefOr::T(parameter) = parameter else { continue };
+        if matches!(parameter.name.as_str(), "queue" | "group") && parameter.parameter_in == ParameterIn::Path {
+            let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(NAME)).max_length(Some(name::NAME_BYTES_MAX));
+            parameter.schema = Some(schema.build().into());
+        }
+    }
+}
+
+/// Handlers of several nouns have the same name.
+fn unique(tags: Option<&[String]>, id: &str) -> String {
+    let noun = tags.and_then(|tags| tags.first()).map_or("http", String::as_str).replace(' ', "_");
+    format!("{noun}_{id}")
+}
+
+/// Payloads are bytes, not arrays of numbers.
+fn bytes_are_binary<'a>(contents: impl IntoIterator<Item = (&'a String, &'a mut RefOr<Content>)>) {
+    for (media_type, content) in contents {
+        if matches!(media_type.as_str(), "application/x-protobuf" | "application/octet-stream") {
+            let bytes = ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
+            *content = RefOr::T(ContentBuilder::new().schema(Some(bytes)).build());
         }
     }
 }
@@ -112,13 +154,35 @@ fn codes(status: StatusCode) -> String {
     }
 }
 
+/// What cannot be negative is called int64 by the generator, which leaves out the upper half.
+fn name_unsigned(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(name_unsigned),
+        Value::Object(object) => {
+            let unsigned = match object.get("format").and_then(Value::as_str) {
+                _ if object.get("minimum").and_then(Value::as_f64).is_none_or(|minimum| minimum < 0.0) => None,
+                Some("int32") => Some("uint32"),
+                Some("int64") => Some("uint64"),
+                _ => None,
+            };
+            if let Some(unsigned) = unsigned {
+                object.insert("format".to_owned(), unsigned.into());
+            }
+            object.values_mut().for_each(name_unsigned);
+        }
+        _ => {}
+    }
+}
+
 /// The document as it is sent.
 #[derive(Debug, Clone)]
 pub(super) struct Document(Bytes);
 
 impl Document {
     pub(super) fn new(document: &Spec) -> Document {
-        Document(document.to_json().expect("maps with text for keys").into())
+        let mut document = serde_json::to_value(document).expect("maps with text for keys");
+        name_unsigned(&mut document);
+        Document(document.to_string().into())
     }
 }
 

@@ -286,7 +286,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
-        self.clients.closed(session, now);
+        self.client_gone(session, now);
         self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.propose(now, proposal);

@@ -81,7 +81,7 @@ struct ReplyHead {
     )),
     responses((status = 200, description = "The reply", content(
         (CallAnswer = "application/json"), (Vec<u8> = "application/x-protobuf"), (Vec<u8> = "application/octet-stream"),
-    ), headers(("qwerq-message" = Option<String>, description = "Of a raw payload: the rest of the reply, in JSON"))))
+    ), headers(("qwerq-message" = String, description = "Of a raw payload: the rest of the reply, in JSON"))))
 )]
 pub(crate) async fn call(
     State(state): State<HttpState>,

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, Path, Query, Session};
+use crate::http::extract::{JsonBody, Path, Query, Session, limit};
 use crate::http::problem::{Problem, ProblemBody};
 
 use super::message::{Message, parse_id};
@@ -41,7 +41,7 @@ pub(crate) struct LettersQuery {
     from_seq: u64,
     /// At most so many; 100 unless said, 1,000 at most.
     #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
+    limit: Option<usize>,
 }
 
 /// Which dead letters; all of them unless something narrows the choice.
@@ -123,8 +123,9 @@ pub(crate) async fn list(
     Path(queue): Path<String>,
     Query(query): Query<LettersQuery>,
 ) -> Result<Json<LetterPage>, Problem> {
-    const LIMIT: u32 = 100;
-    const LIMIT_MAX: u32 = 1_000;
+    const LIMIT: usize = 100;
+    const LIMIT_MAX: usize = 1_000;
+    let limit = limit(query.limit, LIMIT, LIMIT_MAX)?;
     let queue = source(queue);
     let letters = wire::DeadLetters {
         queue: queue.clone(),
@@ -133,13 +134,13 @@ pub(crate) async fn list(
         reason: query.reason.unwrap_or_default(),
         since_ms: time("since", query.since)?,
         until_ms: time("until", query.until)?,
-        max: query.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX),
+        max: u32::try_from(limit).expect("1,000 at most"),
         from_seq: query.from_seq,
     };
     let page: wire::Fetched = session.ask(Opcode::DeadLetters, &letters).await?;
     let of = format!("{queue}{}", name::DLQ_SUFFIX);
     let messages = Message::all(&mut session, &state.contracts, &of, &page.messages).await;
-    let full = page.messages.len() >= usize::try_from(letters.max).expect("1,000 at most");
+    let full = page.messages.len() >= limit;
     let after_last = page.messages.last().filter(|_| full).map(|last| last.seq + 1);
     let letters = messages.into_iter().zip(&page.messages).map(|(message, delivered)| Letter::new(message, &delivered.headers)).collect();
     Ok(Json(LetterPage { letters, next: page.next_seq.or(after_last) }))

@@ -68,7 +68,7 @@ pub(crate) struct FetchAnswer {
     responses(
         (status = 200, description = "Deliveries", content(
             (FetchAnswer = "application/json"), (Vec<u8> = "application/x-protobuf"), (Vec<u8> = "application/octet-stream"),
-        ), headers(("qwerq-message" = Option<String>, description = "Of a raw payload: the rest of the message, in JSON"))),
+        ), headers(("qwerq-message" = String, description = "Of a raw payload: the rest of the message, in JSON"))),
         (status = 204, description = "Raw, and there is none"),
     )
 )]

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{BodyKind, Path, Query, RawBody, Session, parse};
+use crate::http::extract::{BodyKind, Path, Query, RawBody, Session, parse, parse_each};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::net::LocalSession;
 
@@ -128,7 +128,7 @@ pub(crate) async fn publish(
         let item = parse::<NewMessage>(&body)?.into_item(typed.as_ref())?;
         return publish_one(&mut session, queue, item, contract).await;
     }
-    let items = parse::<Vec<NewMessage>>(&body)?.into_iter().map(|message| message.into_item(typed.as_ref())).collect();
+    let items = parse_each::<NewMessage>(&body)?.into_iter().map(|message| message?.into_item(typed.as_ref())).collect();
     let publish = wire::Publish { queue, items: Vec::new(), atomic: query.atomic, contract };
     publish_many(&mut session, publish, items).await.map(PublishAnswer::Many).map(Json)
 }
@@ -275,7 +275,7 @@ pub(crate) struct PeekQuery {
     responses(
         (status = 200, description = "Messages, oldest first", content(
             (MessagePage = "application/json"), (Vec<u8> = "application/x-protobuf"), (Vec<u8> = "application/octet-stream"),
-        ), headers(("qwerq-message" = Option<String>, description = "Of a raw payload: the rest of the message, in JSON"))),
+        ), headers(("qwerq-message" = String, description = "Of a raw payload: the rest of the message, in JSON"))),
         (status = 204, description = "Raw, and there is none"),
     )
 )]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use qwerq_proto::{ErrorCode, Opcode, wire};
 
+use crate::http::extract;
 use crate::http::problem::Problem;
 use crate::net::LocalSession;
 use crate::timestamp;
@@ -94,7 +95,7 @@ pub(crate) async fn peek(
     limit: Option<usize>,
     filter: &PeekFilter,
 ) -> Result<Found, Problem> {
-    let limit = limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = extract::limit(limit, PAGE, PAGE_MAX)?;
     let (mut messages, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
     loop {
         let missing = u32::try_from(limit - messages.len()).expect("1,000 at most");

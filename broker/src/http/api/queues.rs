@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, Path, Query, Session};
+use crate::http::extract::{JsonBody, NoBody, Path, Query, Session, limit};
 use crate::http::problem::Problem;
 use crate::timestamp;
 
@@ -100,7 +100,7 @@ pub(crate) struct ListQuery {
     responses((status = 200, description = "Queues and streams by name, dead letter queues among them", body = QueuePage))
 )]
 pub(crate) async fn list(Session(mut session): Session, Query(query): Query<ListQuery>) -> Result<Json<QueuePage>, Problem> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = limit(query.limit, PAGE, PAGE_MAX)?;
     let answer: wire::QueueListResponse = session.ask(Opcode::QueueList, &wire::QueueList {}).await?;
     let mut queues = answer.queues;
     let search = query.search.unwrap_or_default();
@@ -181,7 +181,7 @@ pub(crate) struct Purged {
     post, path = "/api/v1/queues/{queue}/purge", tag = "queues", params(("queue" = String, Path, description = "Its name")),
     responses((status = 200, description = "How many there were", body = Purged))
 )]
-pub(crate) async fn purge(Session(mut session): Session, Path(name): Path<String>) -> Result<Json<Purged>, Problem> {
+pub(crate) async fn purge(Session(mut session): Session, Path(name): Path<String>, NoBody: NoBody) -> Result<Json<Purged>, Problem> {
     let purged: wire::Purged = session.ask(Opcode::QueuePurge, &wire::QueueName { name }).await?;
     Ok(Json(Purged { purged: purged.messages }))
 }

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, Path, Query, RawBody, Session};
+use crate::http::extract::{JsonBody, NoBody, Path, Query, RawBody, Session};
 use crate::http::problem::Problem;
 use crate::net::LocalSession;
 use crate::registry::compatibility::{Version, compare};
@@ -151,6 +151,8 @@ pub(crate) async fn delete(Session(mut session): Session, Path(queue): Path<Stri
 #[into_params(parameter_in = Query)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct FormatQuery {
+    /// `json`, which it is unless said, `proto` or `descriptor`.
+    #[param(inline)]
     format: Format,
 }
 
@@ -290,6 +292,7 @@ pub(crate) async fn activate(
 pub(crate) async fn retire(
     Session(mut session): Session,
     Path((queue, version)): Path<(String, String)>,
+    NoBody: NoBody,
 ) -> Result<Json<SchemaVersion>, Problem> {
     let select = wire::SchemaSelect { queue, version: number(&version)?, force: false };
     let response: wire::SchemaResponse = session.ask(Opcode::SchemaRetire, &select).await?;
