@@ -44,6 +44,7 @@
 
 mod admin;
 mod allowance;
+mod app;
 mod arrival;
 mod backoff;
 mod bell;
@@ -63,6 +64,8 @@ mod id;
 mod lane;
 mod ledger;
 mod lock;
+#[doc(hidden)]
+pub mod macro_support;
 mod message;
 mod outcome;
 mod publish_frame;
@@ -70,12 +73,15 @@ mod publisher;
 mod queue;
 mod request;
 mod service;
+mod serving;
 mod session;
 mod shared;
 mod status;
 mod subscription;
+pub mod testing;
 mod window;
 mod wire_time;
+pub mod worker;
 
 pub use bytes::Bytes;
 pub use prost;
@@ -86,6 +92,7 @@ pub use qwerq_proto::ErrorCode;
 pub use admin::{
     Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
 };
+pub use app::{App, AppError};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
@@ -98,6 +105,12 @@ pub use id::{MessageId, ParseIdError};
 pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
+pub use qwerq_macros::{consumer, service};
 pub use service::{Service, TypedCall, TypedResponder};
+pub use serving::{Method, Serve};
 pub use status::Status;
 pub use subscription::{ConsumeOptions, StartAt, Subscription};
+pub use worker::body::Raw;
+pub use worker::ctx::{Ctx, FromCtx};
+pub use worker::failure::{Failure, IntoFailure};
+pub use worker::state::State;
