@@ -1,1 +1,4 @@
 //! Attribute macros of the crate `qwerq`.
+
+mod lock;
+mod suggestion;

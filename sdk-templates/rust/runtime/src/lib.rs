@@ -69,6 +69,7 @@ mod publish_frame;
 mod publisher;
 mod queue;
 mod request;
+mod schema_type;
 mod service;
 mod session;
 mod shared;
@@ -98,6 +99,13 @@ pub use id::{MessageId, ParseIdError};
 pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
+pub use schema_type::{EnumType, MessageType, OneofType};
 pub use service::{Service, TypedCall, TypedResponder};
 pub use status::Status;
 pub use subscription::{ConsumeOptions, StartAt, Subscription};
+
+/// What the expansions of macros call; no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::schema_type::is_same;
+}
