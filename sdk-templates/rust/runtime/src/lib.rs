@@ -64,14 +64,14 @@ mod id;
 mod lane;
 mod ledger;
 mod lock;
-#[doc(hidden)]
-pub mod macro_support;
+mod macro_support;
 mod message;
 mod outcome;
 mod publish_frame;
 mod publisher;
 mod queue;
 mod request;
+mod schema_type;
 mod service;
 mod serving;
 mod session;
@@ -106,6 +106,7 @@ pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
 pub use qwerq_macros::{consumer, service};
+pub use schema_type::{EnumType, MessageType, OneofType};
 pub use service::{Service, TypedCall, TypedResponder};
 pub use serving::{Method, Serve};
 pub use status::Status;
@@ -114,3 +115,11 @@ pub use worker::body::Raw;
 pub use worker::ctx::{Ctx, FromCtx};
 pub use worker::failure::{Failure, IntoFailure};
 pub use worker::state::State;
+
+/// What the expansions of macros call; no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macro_support::{Bound, BySaying, ByText, NotBound, Returned, joined, length, text};
+    pub use crate::schema_type::is_same;
+    pub use crate::worker::attempt::{Attempting, Outcome};
+}

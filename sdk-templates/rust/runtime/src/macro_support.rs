@@ -92,23 +92,6 @@ impl<E> Returned for Result<(), E> {
     }
 }
 
-/// Whether two texts are the same, at compile time.
-#[must_use]
-pub const fn same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut at = 0;
-    while at < a.len() {
-        if a[at] != b[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
-}
-
 /// How long parts are together, at compile time.
 #[must_use]
 pub const fn length(parts: &[&str]) -> usize {
