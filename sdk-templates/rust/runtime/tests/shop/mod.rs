@@ -1,7 +1,5 @@
 //! Messages of the contracts in `tests/contracts`, as far as the tests of workers need them.
 
-#![expect(dead_code, reason = "each test binary uses its own part of this")]
-
 use qwerq::{MessageType, prost};
 
 #[derive(Clone, PartialEq, prost::Message)]
