@@ -52,7 +52,7 @@ fn chosen<'l>(lock: &'l Lock, patterns: &[LitStr], mistakes: &mut Mistakes) -> V
         let text = pattern.value();
         if !all.iter().any(|contract| is_match(&text, &contract.queue)) {
             let hint = suggestion::hint(&text, all.iter().map(|contract| &*contract.queue));
-            mistakes.on(pattern, format!("no queue in {} is called `{text}`; {hint}", lock.path().display()));
+            mistakes.on(pattern, format!("no queue in {} is called `{text}`; {hint}", lock.shown()));
         }
     }
     let is_chosen =

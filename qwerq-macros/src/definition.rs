@@ -70,7 +70,7 @@ impl<'l> Definition<'l, Message> {
         match lock.message(contract, &contract.message_type) {
             Some(of) => Ok(Definition { lock, contract, of, shown }),
             None => {
-                let what = format!("{} names {shown} and holds no such type; make it anew with `qwer-q gen`", lock.path().display());
+                let what = format!("{} names {shown} and holds no such type; make it anew with `qwer-q gen`", lock.shown());
                 Err(syn::Error::new(proc_macro2::Span::call_site(), what))
             }
         }
@@ -103,7 +103,7 @@ impl<'l, T: Named> Definition<'l, T> {
             [] => {
                 let names: Vec<&str> = all.map(|(_, of)| of.name()).collect();
                 let hint = suggestion::hint(&full, names.iter().copied());
-                Err(syn::Error::new(name.span(), format!("no {} `{full}` in {}; {hint}", T::WHAT, lock.path().display())))
+                Err(syn::Error::new(name.span(), format!("no {} `{full}` in {}; {hint}", T::WHAT, lock.shown())))
             }
             [(one, _), (other, _), ..] => {
                 let what = format!("the contracts of `{}` and `{}` hold different texts of {full}", one.queue, other.queue);

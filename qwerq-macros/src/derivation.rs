@@ -28,7 +28,7 @@ impl Derive {
 
     /// Has an item derive the trait, unless it says so itself.
     pub(crate) fn add(self, attributes: &mut Vec<Attribute>) {
-        if !attributes.iter().any(|attribute| self.is_in(attribute)) {
+        if !self.is_among(attributes) {
             let name = Ident::new(self.name(), Span::call_site());
             attributes.push(attribute(&quote!(#[derive(::qwerq::prost::#name)])));
         }
@@ -49,6 +49,11 @@ impl Derive {
             Derive::Enumeration => enumeration(ident),
             Derive::Oneof => oneof(ident),
         }
+    }
+
+    /// Whether an item says it itself.
+    pub(crate) fn is_among(self, attributes: &[Attribute]) -> bool {
+        attributes.iter().any(|attribute| self.is_in(attribute))
     }
 
     fn is_in(self, attribute: &Attribute) -> bool {

@@ -35,7 +35,8 @@ pub(crate) fn fill(member: &Member<'_>, field: &Field, definition: &Definition<'
     let ty = RustType::of(member.ty);
     let Some(aliases) = fits(member, &ty, field) else {
         let what = format!("{said}; the {} has {}: write `{}`", member.owner(), code(member.ty), expected(member, &ty, field));
-        mistakes.on(member.ty, what);
+        let of_enum = matches!(field.kind, Kind::Enum(_)) && member.prost.kind.is_none();
+        mistakes.on(member.ty, what + if of_enum { ", and `#[prost(enumeration = \"Type\")]` for its names" } else { "" });
         return None;
     };
     let mut filled = Filled { attribute: TokenStream::new(), assertions: aliases };

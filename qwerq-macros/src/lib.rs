@@ -28,7 +28,7 @@ use proc_macro::TokenStream;
 
 /// Holds a struct to the message type of a queue's contract, at compile time, and implements `qwerq::Contract` for it.
 ///
-/// ```ignore
+/// ```text
 /// #[qwerq::queue("orders.created", message = "shop.v1.Order")]
 /// #[derive(Clone, PartialEq)]
 /// struct Order {

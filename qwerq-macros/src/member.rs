@@ -10,7 +10,7 @@ use syn::{Attribute, Ident, LitStr, Type};
 
 use crate::arguments::Arguments;
 use crate::casing;
-use crate::lock::schema::{Field, Message};
+use crate::lock::schema::Field;
 use crate::mistakes::Mistakes;
 use crate::prost_attribute::ProstAttribute;
 use crate::suggestion;
@@ -132,9 +132,4 @@ impl<'i> Member<'i> {
 /// Whether an attribute of a field is read here and nowhere else.
 pub(crate) fn is_ours(attribute: &Attribute) -> bool {
     attribute.path().is_ident("qwerq")
-}
-
-/// The fields of a message that are in no oneof.
-pub(crate) fn outside_of_oneofs(message: &Message) -> Vec<&Field> {
-    message.fields.iter().filter(|field| field.oneof.is_none()).collect()
 }

@@ -13,7 +13,7 @@ use crate::derivation::{Derive, attribute, is_prost};
 use crate::filling;
 use crate::lock::Lock;
 use crate::lock::schema::{Cardinality, Field, Message};
-use crate::member::{Member, is_ours, outside_of_oneofs};
+use crate::member::{Member, is_ours};
 use crate::mistakes::{Mistakes, code};
 use crate::prost_attribute::Written;
 use crate::{agreement, assertion};
@@ -67,7 +67,8 @@ pub(crate) fn bind(
             field.attrs.push(attribute(filled));
         }
         Derive::Message.add(&mut item.attrs);
-    } else if is_filled {
+    } else if is_filled || (Derive::Message.is_among(&item.attrs) && !members.iter().all(|member| member.prost.is_numbered())) {
+        // prost's derive could only fail as well, and does so by a panic.
         for field in &mut item.fields {
             field.attrs.retain(|attribute| !is_prost(attribute));
         }
@@ -135,7 +136,7 @@ fn filled(members: &[Member<'_>], definition: &Definition<'_, Message>, subset: 
             hold_oneof(member, oneof, definition, &mut held, mistakes);
             continue;
         }
-        let field = member.find(&candidates(definition.of, member, subset, true), &definition.shown, mistakes);
+        let field = find(member, definition, subset, true, mistakes);
         let filled = field.and_then(|field| {
             held.read(field, member.span(), definition, mistakes);
             filling::fill(member, field, definition, mistakes)
@@ -186,17 +187,34 @@ fn compared(members: &[Member<'_>], definition: &Definition<'_, Message>, subset
             mistakes.at(member.prost.span.unwrap_or_else(|| member.span()), what);
             continue;
         }
-        let Some(field) = member.find(&candidates(definition.of, member, subset, false), shown, mistakes) else { continue };
+        let Some(field) = find(member, definition, subset, false, mistakes) else { continue };
         held.read(field, member.span(), definition, mistakes);
         held.assertions.extend(agreement::check(member, field, shown, mistakes));
     }
     held
 }
 
-/// The fields that a member may stand for. Members of a oneof stand in its enum; a subset, which is only read, may hold one by itself.
-fn candidates<'m>(message: &'m Message, member: &Member<'_>, subset: bool, is_filled: bool) -> Vec<&'m Field> {
+/// The field that a member stands for. Members of a oneof stand in its enum; a subset, which is only read, may hold one by itself.
+fn find<'l>(
+    member: &Member<'_>,
+    definition: &Definition<'l, Message>,
+    subset: bool,
+    is_filled: bool,
+    mistakes: &mut Mistakes,
+) -> Option<&'l Field> {
     let is_optional = is_filled || member.prost.cardinality() == Cardinality::Optional;
-    if subset && is_optional { message.fields.iter().collect() } else { outside_of_oneofs(message) }
+    let apart = |field: &&Field| field.oneof.is_none() || (subset && is_optional);
+    let candidates: Vec<&Field> = definition.of.fields.iter().filter(apart).collect();
+    let number = member.prost.tags.as_ref().and_then(|(_, tags)| tags.first().copied());
+    let is_it = |field: &&Field| number.map_or_else(|| member.is_called(&field.name), |number| number == field.number);
+    if let Some(Field { name, number, oneof: Some(oneof), .. }) = definition.of.fields.iter().filter(|field| !apart(field)).find(is_it) {
+        let what = format!("field {number} `{name}` is a member of the oneof `{oneof}` in {}", definition.shown);
+        let instead =
+            if subset { "by itself it is `optional`" } else { "hold the oneof instead, or say `subset` to read only this member" };
+        mistakes.at(member.span(), format!("{what}: {instead}"));
+        return None;
+    }
+    member.find(&candidates, &definition.shown, mistakes)
 }
 
 /// The oneof that a member of a struct without numbers stands for.
@@ -234,7 +252,7 @@ fn missing(item: &ItemStruct, held: &Held, definition: &Definition<'_, Message>,
         return;
     }
     let is_missing = |field: &&Field| !held.reads.contains(&field.name);
-    let fields = outside_of_oneofs(definition.of).into_iter().filter(is_missing);
+    let fields = definition.of.fields.iter().filter(|field| field.oneof.is_none()).filter(is_missing);
     let fields = fields.map(|field| format!("{} `{}` ({field})", field.number, field.name));
     let oneofs = definition.of.oneofs.iter().filter(|oneof| definition.of.members(oneof).any(|field| is_missing(&field)));
     let lacks: Vec<String> = fields.chain(oneofs.map(|oneof| format!("the oneof `{oneof}`"))).collect();

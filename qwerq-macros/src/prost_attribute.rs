@@ -139,8 +139,8 @@ impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Written::Scalar(scalar) => scalar.fmt(f),
-            Written::Message => f.write_str("a message"),
-            Written::Group => f.write_str("a group"),
+            Written::Message => f.write_str("message"),
+            Written::Group => f.write_str("group"),
             Written::Enumeration(path) => write!(f, "enum {}", code(path)),
             Written::Map(key, value) => write!(f, "map<{key}, {value}>"),
             Written::Oneof(path) => write!(f, "oneof {}", code(path)),

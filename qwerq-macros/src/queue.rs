@@ -66,17 +66,12 @@ pub(crate) fn fingerprint(bytes: &[u8; 32]) -> TokenStream {
 /// The reply's type, of a queue that is called.
 fn call_impl(ident: &syn::Ident, reply: &syn::Path, contract: Option<&Contract>, mistakes: &mut Mistakes) -> TokenStream {
     let Some(contract) = contract else { return TokenStream::new() };
+    let said = format!("queue `{}`", contract.versioned(&contract.queue));
     let Some(reply_type) = &contract.reply_type else {
-        let what = format!("queue `{}` has no reply type in {}: it is published to, not called", contract.queue, shown(contract));
-        mistakes.on(reply, what);
+        mistakes.on(reply, format!("{said} has no reply type: it is published to, not called"));
         return TokenStream::new();
     };
-    let otherwise = format!(
-        "a call of `{}` is answered with {reply_type} in {}; `{}` is another message",
-        contract.queue,
-        shown(contract),
-        code(reply)
-    );
+    let otherwise = format!("a call of {said} is answered with {reply_type}; `{}` is another message", code(reply));
     let assertion = assertion::is_message(reply, reply_type, &otherwise);
     quote! {
         #[automatically_derived]
@@ -86,8 +81,4 @@ fn call_impl(ident: &syn::Ident, reply: &syn::Path, contract: Option<&Contract>,
         }
         #assertion
     }
-}
-
-fn shown(contract: &Contract) -> String {
-    contract.versioned("the lock's contract")
 }
