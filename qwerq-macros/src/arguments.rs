@@ -1,119 +1,188 @@
-//! The arguments of an attribute: a name first, then `key = literal`. Which keys there are is the attribute's matter, what they mean as well.
+//! What stands in the parentheses of an attribute: a name first, then `key = value` and words, in any order.
+//!
+//! Each attribute says which keys and words it knows; one that nobody knows is a mistake on its own token.
 
-use proc_macro2::{Span, TokenStream};
-use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
-use syn::{Ident, Lit, LitInt, LitStr, Token};
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Ident, LitInt, LitStr, Path, Token};
 
-use crate::errors::Errors;
+use crate::mistakes::Mistakes;
 use crate::suggestion;
 
-/// Longest name of a queue or group, in bytes; the rule is the broker's (`proto/src/name.rs`).
-const NAME_BYTES_MAX: usize = 251;
+/// One argument.
+pub(crate) enum Argument {
+    /// `"orders.created"`
+    Text(LitStr),
+    /// `message = "shop.v1.Order"`
+    Keyed(Ident, LitStr),
+    /// `reply = Quote`
+    Path(Ident, Path),
+    /// `concurrency = 8`
+    Number(Ident, LitInt),
+    /// `subset`
+    Word(Ident),
+}
 
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Argument> {
+        if input.peek(LitStr) {
+            return input.parse().map(Argument::Text);
+        }
+        let key: Ident = input.parse()?;
+        if !input.peek(Token![=]) {
+            return Ok(Argument::Word(key));
+        }
+        input.parse::<Token![=]>()?;
+        if input.peek(LitStr) {
+            input.parse().map(|value| Argument::Keyed(key, value))
+        } else if input.peek(LitInt) {
+            input.parse().map(|value| Argument::Number(key, value))
+        } else {
+            input.parse().map(|path| Argument::Path(key, path))
+        }
+    }
+}
+
+/// The arguments of one attribute.
 #[derive(Default)]
 pub(crate) struct Arguments {
-    /// The name, unless it is missing or wrong.
+    /// The name in front: a queue, a type.
     pub(crate) name: Option<LitStr>,
-    named: Vec<(Ident, Lit)>,
+    keyed: Vec<(Ident, LitStr)>,
+    paths: Vec<(Ident, Path)>,
+    numbers: Vec<(Ident, LitInt)>,
+    words: Vec<Ident>,
 }
 
 impl Arguments {
-    /// Reads them; `usage` is an example, `keys` are the keys that there are.
-    pub(crate) fn parse(tokens: TokenStream, usage: &str, keys: &[&str], errors: &mut Errors) -> Arguments {
+    /// Reads them; `keys`, `paths` and `words` are those that the attribute knows.
+    pub(crate) fn read(
+        tokens: proc_macro2::TokenStream,
+        known: (&[&str], &[&str], &[&str]),
+        mistakes: &mut Mistakes,
+    ) -> Arguments {
+        Arguments::read_with_numbers(tokens, known, &[], mistakes)
+    }
+
+    /// The same; `numbers` are the keys of numbers.
+    pub(crate) fn read_with_numbers(
+        tokens: proc_macro2::TokenStream,
+        (keys, paths, words): (&[&str], &[&str], &[&str]),
+        numbers: &[&str],
+        mistakes: &mut Mistakes,
+    ) -> Arguments {
         let mut arguments = Arguments::default();
-        let parse = |input: ParseStream| arguments.read(input, usage, keys, errors);
-        if let Err(error) = parse.parse2(tokens) {
-            errors.push(error);
+        let parser = Punctuated::<Argument, Token![,]>::parse_terminated;
+        let Some(parsed) = mistakes.keep(syn::parse::Parser::parse2(parser, tokens)) else { return arguments };
+        for argument in parsed {
+            let (key, known) = match &argument {
+                Argument::Text(text) if arguments.name.is_some() => {
+                    mistakes.on(text, "one name is enough");
+                    continue;
+                }
+                Argument::Text(_) => {
+                    let Argument::Text(text) = argument else { continue };
+                    arguments.name = Some(text);
+                    continue;
+                }
+                Argument::Keyed(key, _) => (key, keys),
+                Argument::Path(key, _) => (key, paths),
+                Argument::Number(key, _) => (key, numbers),
+                Argument::Word(key) => (key, words),
+            };
+            let name = key.to_string();
+            if !known.contains(&&*name) {
+                let all = keys.iter().chain(paths).chain(numbers).chain(words).copied();
+                let what = match () {
+                    () if keys.contains(&&*name) => format!("`{name}` is text in quotes: `{name} = \"..\"`"),
+                    () if paths.contains(&&*name) => format!("`{name}` names a type: `{name} = Type`, without quotes"),
+                    () if numbers.contains(&&*name) => format!("`{name}` is a number: `{name} = 8`"),
+                    () if words.contains(&&*name) => format!("`{name}` stands alone, without a value"),
+                    () => format!("`{name}` is not known here; {}", suggestion::hint(&name, all)),
+                };
+                mistakes.on(key, what);
+                continue;
+            }
+            let again = arguments.keys().any(|other| *other == *key);
+            if again {
+                mistakes.on(key, format!("`{name}` is said twice"));
+                continue;
+            }
+            match argument {
+                Argument::Keyed(key, value) => arguments.keyed.push((key, value)),
+                Argument::Path(key, path) => arguments.paths.push((key, path)),
+                Argument::Number(key, number) => arguments.numbers.push((key, number)),
+                Argument::Word(word) => arguments.words.push(word),
+                Argument::Text(_) => {}
+            }
         }
         arguments
     }
 
-    fn read(&mut self, input: ParseStream, usage: &str, keys: &[&str], errors: &mut Errors) -> syn::Result<()> {
-        let mut expects_comma = false;
-        if input.peek(LitStr) {
-            let name: LitStr = input.parse()?;
-            if is_name(&name.value()) {
-                self.name = Some(name);
-            } else {
-                errors.push(bad_name(&name));
-            }
-            expects_comma = true;
-        } else {
-            // On the first token, or on the attribute when there is none.
-            let span = if input.is_empty() { Span::call_site() } else { input.span() };
-            errors.push(syn::Error::new(span, format!("the name comes first: {usage}")));
+    /// The name in front; without one a mistake, unless there are others that may be why.
+    pub(crate) fn required_name(&self, otherwise: &str, mistakes: &mut Mistakes) -> Option<&LitStr> {
+        if self.name.is_none() && mistakes.is_empty() {
+            mistakes.at(Span::call_site(), otherwise);
         }
-        while !input.is_empty() {
-            if expects_comma {
-                input.parse::<Token![,]>()?;
-                if input.is_empty() {
-                    break;
-                }
-            }
-            expects_comma = true;
-            let key = input.call(Ident::parse_any)?;
-            input.parse::<Token![=]>()?;
-            let value: Lit = input.parse()?;
-            if !keys.iter().any(|known| key == known) {
-                let hint = suggestion::hint(&key.to_string(), keys.iter().copied());
-                errors.at(&key, format!("there is no option `{key}`; {hint}"));
-            } else if self.named.iter().any(|(known, _)| *known == key) {
-                errors.at(&key, format!("`{key}` is said twice"));
-            } else {
-                self.named.push((key, value));
-            }
-        }
-        Ok(())
+        self.name.as_ref()
     }
 
-    fn take(&mut self, key: &str) -> Option<Lit> {
-        let at = self.named.iter().position(|(known, _)| known == key)?;
-        Some(self.named.swap_remove(at).1)
+    /// The text of `key = "text"`.
+    pub(crate) fn text(&self, key: &str) -> Option<&LitStr> {
+        self.keyed.iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }
 
-    /// The text of that key.
-    pub(crate) fn text(&mut self, key: &str, example: &str, errors: &mut Errors) -> Option<LitStr> {
-        match self.take(key)? {
-            Lit::Str(text) => Some(text),
-            other => {
-                errors.at(&other, format!("`{key}` is a text, such as {example}"));
-                None
-            }
-        }
+    /// The path of `key = path`.
+    pub(crate) fn path(&self, key: &str) -> Option<&Path> {
+        self.paths.iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }
 
-    /// The name of that key, of a group for example.
-    pub(crate) fn name(&mut self, key: &str, example: &str, errors: &mut Errors) -> Option<LitStr> {
-        let name = self.text(key, example, errors)?;
-        if !is_name(&name.value()) {
-            errors.push(bad_name(&name));
-            return None;
+    /// The number of `key = number`, which is at least 1.
+    pub(crate) fn positive(&self, key: &str, mistakes: &mut Mistakes) -> Option<u32> {
+        let (key, number) = self.numbers.iter().find(|(found, _)| found == key)?;
+        let value = number.base10_parse().ok().filter(|value| *value > 0);
+        if value.is_none() {
+            mistakes.on(number, format!("`{key}` is at least 1 and at most {}", u32::MAX));
         }
-        Some(name)
+        value
     }
 
-    /// The positive number of that key.
-    pub(crate) fn number(&mut self, key: &str, errors: &mut Errors) -> Option<u32> {
-        let positive = |number: &LitInt| number.base10_parse::<u32>().ok().filter(|number| *number > 0);
-        match self.take(key)? {
-            Lit::Int(number) if positive(&number).is_some() => positive(&number),
-            other => {
-                errors.at(&other, format!("`{key}` is a number from 1, such as 8"));
-                None
-            }
-        }
+    /// Whether a word stands there.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|found| found == word)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Ident> {
+        let (paths, numbers) = (self.paths.iter().map(|(key, _)| key), self.numbers.iter().map(|(key, _)| key));
+        self.keyed.iter().map(|(key, _)| key).chain(paths).chain(numbers).chain(&self.words)
     }
 }
 
-fn is_name(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    (1..=NAME_BYTES_MAX).contains(&bytes.len())
-        && bytes[0].is_ascii_alphanumeric()
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
-}
+#[cfg(test)]
+mod tests {
+    use quote::quote;
 
-fn bad_name(name: &LitStr) -> syn::Error {
-    let what = format!("{:?} is no name: 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ -, starting with a letter or digit", name.value());
-    syn::Error::new(name.span(), what)
+    use super::*;
+
+    #[test]
+    fn every_argument_that_is_wrong_is_told() {
+        let mut mistakes = Mistakes::default();
+        let tokens =
+            quote!("orders", mesage = "a.B", subset, subset, subset = "yes", reply = "Quote", message = Quote, "again", reply = a::B,);
+        let arguments = Arguments::read(tokens, (&["message"], &["reply"], &["subset"]), &mut mistakes);
+        assert_eq!(
+            mistakes.texts(),
+            [
+                "`mesage` is not known here; did you mean `message`?",
+                "`subset` is said twice",
+                "`subset` stands alone, without a value",
+                "`reply` names a type: `reply = Type`, without quotes",
+                "`message` is text in quotes: `message = \"..\"`",
+                "one name is enough",
+            ]
+        );
+        assert!(arguments.has("subset") && arguments.path("reply").is_some() && arguments.text("message").is_none());
+        assert_eq!(arguments.name.unwrap().value(), "orders");
+    }
 }

@@ -2,16 +2,19 @@
 //! It looks into no type; that a type has the fields that its contract says was checked where the type was bound.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
 use crate::lock::Contract;
+use crate::mistakes::code;
+use crate::queue;
 
 /// `ContractInfo` of a contract.
 pub(crate) fn contract_info(contract: &Contract) -> TokenStream {
-    let (queue, message_type, fingerprint, version) = (&contract.queue, &contract.message_type, contract.fingerprint, contract.version);
-    quote!(::qwerq::ContractInfo::new(#queue, #message_type, [#(#fingerprint),*], #version))
+    let (queue, message_type, version) = (&contract.queue, &contract.message_type, contract.version);
+    let fingerprint = queue::fingerprint(&contract.fingerprint);
+    quote!(::qwerq::ContractInfo::new(#queue, #message_type, #fingerprint, #version))
 }
 
 /// `ContractInfo` where there is no contract to take it from; only ever beside an error.
@@ -21,12 +24,7 @@ pub(crate) fn no_contract_info(queue: &str) -> TokenStream {
 
 /// Refuses a Rust type that stands for another message type than the contract's. `role` is what the contract holds: `holds`, `replies with`.
 pub(crate) fn assert_message_type(rust: &Type, contract: &Contract, role: &str, message_type: &str) -> TokenStream {
-    let expected = format!(
-        "queue `{}` {role} {}; `{}` is ",
-        contract.queue,
-        contract.versioned(message_type),
-        shown(rust)
-    );
+    let expected = format!("queue `{}` {role} {}; `{}` is ", contract.queue, contract.versioned(message_type), code(rust));
     quote_spanned! {rust.span()=>
         const _: () = {
             const NAME: &str = <#rust as ::qwerq::MessageType>::NAME;
@@ -41,7 +39,7 @@ pub(crate) fn assert_message_type(rust: &Type, contract: &Contract, role: &str, 
 
 /// Refuses a Rust type that `#[qwerq::queue]` binds to another queue.
 pub(crate) fn assert_queue(rust: &Type, queue: &str) -> TokenStream {
-    let (before, after) = (format!("`{}` is bound to queue `", shown(rust)), format!("`; this is a consumer of `{queue}`"));
+    let (before, after) = (format!("`{}` is bound to queue `", code(rust)), format!("`; this is a consumer of `{queue}`"));
     quote_spanned! {rust.span()=>
         const _: () = {
             use ::qwerq::__private::NotBound as _;
@@ -56,9 +54,4 @@ pub(crate) fn assert_queue(rust: &Type, queue: &str) -> TokenStream {
             }
         };
     }
-}
-
-/// A type as the user wrote it, near enough.
-fn shown(rust: &Type) -> String {
-    rust.to_token_stream().to_string().replace(' ', "")
 }

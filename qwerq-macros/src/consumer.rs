@@ -14,8 +14,8 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Ident, ItemFn, LitStr};
 
 use crate::binding;
-use crate::errors::Errors;
 use crate::lock::Lock;
+use crate::mistakes::Mistakes;
 
 use options::Options;
 use signature::Signature;
@@ -24,26 +24,20 @@ use signature::Signature;
 const DLQ_SUFFIX: &str = ".dlq";
 
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let function: ItemFn = match syn::parse2(item.clone()) {
-        Ok(function) => function,
-        Err(_) => {
-            let error = syn::Error::new_spanned(&item, "#[qwerq::consumer] stands above an async function").into_compile_error();
-            return quote!(#error #item);
-        }
+    let mut mistakes = Mistakes::default();
+    let Some(function) = mistakes.item::<ItemFn>(&item, "`#[qwerq::consumer]` stands above an async function") else {
+        return quote!(#mistakes #item);
     };
-    let mut errors = Errors::default();
-    let options = Options::parse(arguments, &mut errors);
-    let Some(signature) = Signature::read(&function, &mut errors) else {
-        let errors = errors.into_tokens();
-        return quote!(#errors #item);
+    let options = Options::read(arguments, &mut mistakes);
+    let Some(signature) = Signature::read(&function, &mut mistakes) else {
+        return quote!(#mistakes #item);
     };
-    let contract = match &options.queue {
-        Some(queue) if !signature.is_raw() => contract(queue, options.schema.as_ref(), &signature, &mut errors),
+    let locked = match &options.queue {
+        Some(queue) if !signature.is_raw() => contract(queue, options.schema.as_ref(), &signature, &mut mistakes),
         _ => Locked::default(),
     };
-    let worker = worker(&function, &options, &signature, &contract);
-    let (assertions, errors) = (contract.assertions, errors.into_tokens());
-    quote!(#errors #worker #assertions)
+    let (worker, assertions) = (worker(&function, &options, &signature, &locked), &locked.assertions);
+    quote!(#mistakes #worker #assertions)
 }
 
 /// What the lock says.
@@ -55,8 +49,8 @@ struct Locked {
     assertions: TokenStream,
 }
 
-fn contract(queue: &LitStr, schema: Option<&LitStr>, signature: &Signature, errors: &mut Errors) -> Locked {
-    let Some(lock) = errors.value(Lock::load(proc_macro2::Span::call_site(), schema)) else {
+fn contract(queue: &LitStr, schema: Option<&LitStr>, signature: &Signature, mistakes: &mut Mistakes) -> Locked {
+    let Some(lock) = mistakes.keep(Lock::load(proc_macro2::Span::call_site(), schema)) else {
         return Locked::default();
     };
     let tracked = lock.tracked();
@@ -64,7 +58,7 @@ fn contract(queue: &LitStr, schema: Option<&LitStr>, signature: &Signature, erro
     let name = queue.value();
     let source = name.strip_suffix(DLQ_SUFFIX);
     let typed = source.map_or_else(|| queue.clone(), |source| LitStr::new(source, queue.span()));
-    let Some(contract) = errors.value(lock.contract(&typed)) else {
+    let Some(contract) = mistakes.keep(lock.contract(&typed)) else {
         return Locked { call: TokenStream::new(), assertions: tracked };
     };
     let message = &signature.message;

@@ -40,8 +40,7 @@ const RESTORE: &str = "restore both files from version control, or make them ane
 /// The contracts of a lock with their types.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    path: PathBuf,
-    descriptors: PathBuf,
+    place: Place,
     contracts: Vec<Contract>,
     files: Vec<File>,
 }
@@ -76,11 +75,11 @@ impl Lock {
     pub(crate) fn load(attribute: Span, schema: Option<&LitStr>) -> syn::Result<Arc<Lock>> {
         let span = schema.map_or(attribute, LitStr::span);
         let root = env::var_os("CARGO_MANIFEST_DIR").map_or_else(PathBuf::new, PathBuf::from);
-        let path = match schema {
-            Some(schema) => named(&root.join(schema.value())),
-            None => find(&root),
+        let place = match schema {
+            Some(schema) => Place::named(&root, &schema.value()),
+            None => Place::found(&root),
         };
-        path.and_then(|path| cached(&path)).map_err(|what| syn::Error::new(span, what))
+        place.and_then(cached).map_err(|what| syn::Error::new(span, what))
     }
 
     /// The contract of a queue.
@@ -91,7 +90,7 @@ impl Lock {
         let name = queue.value();
         self.contracts.iter().find(|contract| contract.queue == name).ok_or_else(|| {
             let hint = suggestion::hint(&name, self.contracts.iter().map(|contract| &*contract.queue));
-            let what = format!("no contract of queue `{name}` in {}; {hint}", self.path.display());
+            let what = format!("no contract of queue `{name}` in {}; {hint}", self.shown());
             syn::Error::new(queue.span(), format!("{what}\nif the queue is new, `qwer-q gen` takes its contract into the lock"))
         })
     }
@@ -122,38 +121,38 @@ impl Lock {
     }
 
     /// The lock's path, for messages.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn shown(&self) -> &str {
+        &self.place.shown
     }
 
     /// Items that have the compiler run the macro again when the contracts change. The lock is enough: it holds the descriptors' hash, and
     /// reading the descriptors once more for every attribute of a crate would be paid for in memory.
     pub(crate) fn tracked(&self) -> TokenStream {
-        tracked(&self.path)
+        tracked(&self.place.path)
     }
 
     /// The same, of both files; for a macro that stands in a crate once.
     pub(crate) fn tracked_with_descriptors(&self) -> TokenStream {
-        let (lock, descriptors) = (tracked(&self.path), tracked(&self.descriptors));
+        let (lock, descriptors) = (tracked(&self.place.path), tracked(&self.place.descriptors()));
         quote!(#lock #descriptors)
     }
 
     /// Reads a lock and the descriptor file beside it.
-    fn read(path: &Path) -> Result<Lock, String> {
-        let broken = |what: String| format!("{}: {what}\n{RESTORE}", path.display());
-        let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    fn read(place: Place) -> Result<Lock, String> {
+        let broken = |what: String| format!("{}: {what}\n{RESTORE}", place.shown);
+        let unreadable = |error: io::Error| format!("{} or the descriptors beside it cannot be read: {error}", place.shown);
+        let bytes = fs::read(&place.path).map_err(unreadable)?;
         let text = String::from_utf8(bytes).map_err(|_| broken("is not UTF-8".to_owned()))?;
         let text = text::read(&text).map_err(broken)?;
         if text.descriptors != DESCRIPTORS {
             return Err(broken(format!("names the descriptor file {:?} instead of {DESCRIPTORS:?}", text.descriptors)));
         }
-        let descriptors = path.with_file_name(DESCRIPTORS);
-        let bytes = match fs::read(&descriptors) {
+        let bytes = match fs::read(place.descriptors()) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(broken(format!("{DESCRIPTORS} is missing beside it; both files are committed together")));
             }
-            Err(error) => return Err(unreadable(&descriptors, &error)),
+            Err(error) => return Err(unreadable(error)),
         };
         if sha256::hex(&bytes) != text.sha256 {
             return Err(broken(format!("{DESCRIPTORS} is not the one that it was written with; both files are committed together")));
@@ -183,32 +182,42 @@ impl Lock {
                 fingerprint: locked.fingerprint,
             })
         });
-        Ok(Lock { contracts: contracts.collect::<Result<_, String>>()?, path: path.to_owned(), descriptors, files })
+        Ok(Lock { contracts: contracts.collect::<Result<_, String>>()?, place, files })
     }
 }
 
-/// The nearest lock in a folder and those above it.
-fn find(folder: &Path) -> Result<PathBuf, String> {
-    let candidates = folder.ancestors().map(|folder| folder.join(LOCK));
-    candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        format!(
-            "there is no {LOCK} in {} or a folder above it\n{MAKE}\nif it lies elsewhere: `schema = \"path/to/{LOCK}\"`",
-            folder.display()
-        )
-    })
+/// Where a lock lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    path: PathBuf,
+    /// The same relative to the crate, for people.
+    shown: String,
 }
 
-/// The lock at a path, or in the folder there.
-fn named(path: &Path) -> Result<PathBuf, String> {
-    let path = if path.is_dir() { path.join(LOCK) } else { path.to_owned() };
-    if path.is_file() {
-        return Ok(path);
+impl Place {
+    /// The nearest lock in a folder and those above it.
+    fn found(folder: &Path) -> Result<Place, String> {
+        let mut candidates = folder.ancestors().map(|folder| folder.join(LOCK)).enumerate();
+        let found = candidates.find(|(_, path)| path.is_file()).map(|(up, path)| Place { path, shown: "../".repeat(up) + LOCK });
+        found.ok_or_else(|| {
+            let nowhere = format!("there is no {LOCK} in {} or a folder above it", folder.display());
+            format!("{nowhere}\n{MAKE}\nif it lies elsewhere: `schema = \"path/to/{LOCK}\"`")
+        })
     }
-    Err(format!("there is no lock at {}; the path is relative to the folder of Cargo.toml\n{MAKE}", path.display()))
-}
 
-fn unreadable(path: &Path, error: &io::Error) -> String {
-    format!("{} cannot be read: {error}", path.display())
+    /// The lock at a path, or in the folder there.
+    fn named(root: &Path, shown: &str) -> Result<Place, String> {
+        let path = root.join(shown);
+        let path = if path.is_dir() { path.join(LOCK) } else { path };
+        if path.is_file() {
+            return Ok(Place { path, shown: shown.to_owned() });
+        }
+        Err(format!("there is no lock at {shown}; the path is relative to the folder of Cargo.toml\n{MAKE}"))
+    }
+
+    fn descriptors(&self) -> PathBuf {
+        self.path.with_file_name(DESCRIPTORS)
+    }
 }
 
 fn tracked(path: &Path) -> TokenStream {
@@ -225,17 +234,17 @@ type Stamp = Option<(u64, SystemTime)>;
 /// IDE lives on while files change.
 static LAST: Mutex<Option<([Stamp; 2], Arc<Lock>)>> = Mutex::new(None);
 
-fn cached(path: &Path) -> Result<Arc<Lock>, String> {
-    let stamps = [stamp(path), stamp(&path.with_file_name(DESCRIPTORS))];
+fn cached(place: Place) -> Result<Arc<Lock>, String> {
+    let stamps = [stamp(&place.path), stamp(&place.descriptors())];
     // Whoever panicked while holding it left a value that is whole.
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((known, lock)) = &*last
-        && lock.path == path
+        && lock.place == place
         && *known == stamps
     {
         return Ok(Arc::clone(lock));
     }
-    let lock = Arc::new(Lock::read(path)?);
+    let lock = Arc::new(Lock::read(place)?);
     *last = Some((stamps, Arc::clone(&lock)));
     Ok(lock)
 }

@@ -11,50 +11,44 @@ use syn::{Attribute, ItemTrait, LitStr, TraitItem};
 
 use crate::arguments::Arguments;
 use crate::binding;
-use crate::errors::Errors;
 use crate::lock::Lock;
+use crate::mistakes::Mistakes;
+use crate::name;
 
 use method::Method;
 
-const USAGE: &str = "#[qwerq::service(\"pricing\")]";
-
-pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let service: ItemTrait = match syn::parse2(item.clone()) {
-        Ok(service) => service,
-        Err(_) => {
-            let error = syn::Error::new_spanned(&item, "#[qwerq::service] stands above a trait").into_compile_error();
-            return quote!(#error #item);
-        }
+pub(crate) fn expand(tokens: TokenStream, item: TokenStream) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    let Some(service) = mistakes.item::<ItemTrait>(&item, "`#[qwerq::service]` stands above a trait") else {
+        return quote!(#mistakes #item);
     };
-    let mut errors = Errors::default();
-    let mut arguments = Arguments::parse(arguments, USAGE, &["schema"], &mut errors);
-    let schema = arguments.text("schema", "\"../qwerq.lock\"", &mut errors);
-    let methods = methods(&service, &mut errors);
+    let arguments = Arguments::read(tokens, (&["schema"], &[], &[]), &mut mistakes);
+    let methods = methods(&service, &mut mistakes);
+    let name = arguments.required_name("say which service: `#[qwerq::service(\"pricing\")]`", &mut mistakes);
+    let name = name.filter(|name| mistakes.keep(name::check(name)).is_some());
     // Without a name no queue is known, and every method would be an error that says no more.
-    let name = arguments.name.as_ref().map(LitStr::value);
-    let lock = name.is_some().then(|| errors.value(Lock::load(Span::call_site(), schema.as_ref()))).flatten();
-    let name = name.unwrap_or_default();
-    let rpcs: Vec<Rpc> = methods.into_iter().map(|method| Rpc::bind(method, &name, lock.as_deref(), &mut errors)).collect();
+    let lock = name.and_then(|_| mistakes.keep(Lock::load(Span::call_site(), arguments.text("schema"))));
+    let name = name.map(LitStr::value).unwrap_or_default();
+    let rpcs: Vec<Rpc> = methods.into_iter().map(|method| Rpc::bind(method, &name, lock.as_deref(), &mut mistakes)).collect();
 
     let tracked = lock.map(|lock| lock.tracked());
     let assertions = rpcs.iter().map(|rpc| &rpc.assertions);
     let (interface, client, server) = (interface(&service, &rpcs), client(&service, &name, &rpcs), server(&service, &name, &rpcs));
-    let errors = errors.into_tokens();
-    quote!(#errors #interface #client #server #tracked #(#assertions)*)
+    quote!(#mistakes #interface #client #server #tracked #(#assertions)*)
 }
 
-fn methods(service: &ItemTrait, errors: &mut Errors) -> Vec<Method> {
+fn methods(service: &ItemTrait, mistakes: &mut Mistakes) -> Vec<Method> {
     if !service.generics.params.is_empty() || service.generics.where_clause.is_some() {
-        errors.at(&service.generics, "a service cannot be generic: its contracts have one type each");
+        mistakes.on(&service.generics, "a service cannot be generic: its contracts have one type each");
     }
     if service.items.is_empty() {
-        errors.at(&service.ident, "a service has methods: `async fn quote(&self, request: QuoteRequest) -> Result<Quote, Status>;`");
+        mistakes.on(&service.ident, "a service has methods: `async fn quote(&self, request: QuoteRequest) -> Result<Quote, Status>;`");
     }
     let mut methods = Vec::new();
     for item in &service.items {
         match item {
-            TraitItem::Fn(method) => methods.extend(Method::read(method, errors)),
-            other => errors.at(other, "a service has methods and nothing else"),
+            TraitItem::Fn(method) => methods.extend(Method::read(method, mistakes)),
+            other => mistakes.on(other, "a service has methods and nothing else"),
         }
     }
     methods
@@ -71,7 +65,7 @@ struct Rpc {
 }
 
 impl Rpc {
-    fn bind(method: Method, service: &str, lock: Option<&Lock>, errors: &mut Errors) -> Rpc {
+    fn bind(method: Method, service: &str, lock: Option<&Lock>, mistakes: &mut Mistakes) -> Rpc {
         let queue = method.queue(service);
         let unbound = |method| Rpc {
             method,
@@ -80,10 +74,10 @@ impl Rpc {
             assertions: TokenStream::new(),
         };
         let Some(lock) = lock else { return unbound(method) };
-        let Some(contract) = errors.value(lock.contract(&LitStr::new(&queue, method.name.span()))) else { return unbound(method) };
+        let Some(contract) = mistakes.keep(lock.contract(&LitStr::new(&queue, method.name.span()))) else { return unbound(method) };
         let Some(reply_type) = &contract.reply_type else {
             let what = format!("the contract of queue `{queue}` has no reply type; register it as a service's, or with `--reply`");
-            errors.at(&method.name, what);
+            mistakes.on(&method.name, what);
             return unbound(method);
         };
         let request = binding::assert_message_type(&method.request.1, contract, "is called with", &contract.message_type);

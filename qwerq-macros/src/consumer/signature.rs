@@ -3,7 +3,7 @@
 
 use syn::{FnArg, ItemFn, ReturnType, Safety, Type};
 
-use crate::errors::Errors;
+use crate::mistakes::{Mistakes, code};
 
 /// Arguments at most; as many as `ConsumerFn` of the crate `qwerq` is implemented for.
 const ARGUMENTS_MAX: usize = 8;
@@ -22,65 +22,64 @@ pub(crate) struct Signature {
 
 impl Signature {
     /// Reads a function's signature; `None` after a mistake.
-    pub(crate) fn read(function: &ItemFn, errors: &mut Errors) -> Option<Signature> {
-        let mut found = Errors::default();
+    pub(crate) fn read(function: &ItemFn, mistakes: &mut Mistakes) -> Option<Signature> {
+        let mut found = Mistakes::default();
         let signature = &function.sig;
         if signature.asyncness.is_none() {
-            found.at(&signature.fn_token, "a consumer is an async function: write `async fn`");
+            found.on(&signature.fn_token, "a consumer is an async function: write `async fn`");
         }
         if let Some(constness) = &signature.constness {
-            found.at(constness, "a consumer cannot be const");
+            found.on(constness, "a consumer cannot be const");
         }
         if let Safety::Unsafe(token) = &signature.safety {
-            found.at(token, "a consumer cannot be unsafe: a worker calls it");
+            found.on(token, "a consumer cannot be unsafe: a worker calls it");
         }
         if let Some(abi) = &signature.abi {
-            found.at(abi, "a consumer has no ABI of its own");
+            found.on(abi, "a consumer has no ABI of its own");
         }
         if !signature.generics.params.is_empty() || signature.generics.where_clause.is_some() {
-            found.at(&signature.generics, "a consumer cannot be generic: the worker that calls it needs one message type");
+            found.on(&signature.generics, "a consumer cannot be generic: the worker that calls it needs one message type");
         }
         if let Some(variadic) = &signature.variadic {
-            found.at(variadic, "a consumer has a fixed number of arguments");
+            found.on(variadic, "a consumer has a fixed number of arguments");
         }
         let mut types = Vec::new();
         for input in &signature.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
-                    found.at(receiver, "a consumer is a free function; take what it needs as `State<T>`, given to `App::state`");
+                    found.on(receiver, "a consumer is a free function; take what it needs as `State<T>`, given to `App::state`");
                 }
                 FnArg::Typed(argument) => match &*argument.ty {
                     Type::Reference(reference) => {
-                        let inner = &reference.elem;
-                        let inner = quote::quote!(#inner).to_string().replace(' ', "");
-                        found.at(&argument.ty, format!("a consumer owns its arguments: take `{inner}`, without the reference"));
+                        let inner = code(&reference.elem);
+                        found.on(&argument.ty, format!("a consumer owns its arguments: take `{inner}`, without the reference"));
                     }
-                    Type::ImplTrait(_) => found.at(&argument.ty, "a consumer cannot be generic: name the type"),
+                    Type::ImplTrait(_) => found.on(&argument.ty, "a consumer cannot be generic: name the type"),
                     argument => types.push(argument.clone()),
                 },
             }
         }
         if signature.inputs.is_empty() {
-            found.at(&signature.ident, "a consumer takes the message as its first argument");
+            found.on(&signature.ident, "a consumer takes the message as its first argument");
         }
         if types.len() > ARGUMENTS_MAX {
             let what = format!("a consumer has at most {ARGUMENTS_MAX} arguments; put several into one struct that implements `FromCtx`");
-            found.at(&types[ARGUMENTS_MAX], what);
+            found.on(&types[ARGUMENTS_MAX], what);
         }
         if let Some(first) = types.first()
             && let Some(name) = last_segment(first).filter(|name| AFTER_THE_MESSAGE.contains(&name.as_str()))
         {
-            found.at(first, format!("the message comes first, then `{name}`"));
+            found.on(first, format!("the message comes first, then `{name}`"));
         }
         let output = match &signature.output {
             ReturnType::Type(_, output) => Some((**output).clone()),
             ReturnType::Default => {
-                found.at(&signature.ident, "a consumer says how it went: let it return `Result<(), E>`");
+                found.on(&signature.ident, "a consumer says how it went: let it return `Result<(), E>`");
                 None
             }
         };
         let (valid, mut types) = (found.is_empty(), types.into_iter());
-        errors.extend(found);
+        mistakes.extend(found);
         let message = types.next().filter(|_| valid)?;
         Some(Signature { message, others: types.collect(), output: output? })
     }

@@ -40,7 +40,6 @@ pub(crate) fn file(bytes: &[u8]) -> Result<File, Malformed> {
     let mut raw = RawFile::default();
     for field in Fields::of(bytes) {
         match field? {
-            (1, value) => raw.name = value.text()?,
             (2, value) => raw.package = value.text()?,
             (4, value) => raw.messages.push(RawMessage::decode(value.bytes()?)?),
             (5, value) => raw.enums.push(RawEnum::decode(value.bytes()?)?),
@@ -50,7 +49,7 @@ pub(crate) fn file(bytes: &[u8]) -> Result<File, Malformed> {
             _ => {}
         }
     }
-    let mut file = File { name: raw.name, ..File::default() };
+    let mut file = File::default();
     let features = Features::of_syntax(&raw.syntax, raw.edition).with(raw.features);
     for message in raw.messages {
         message.resolve(&raw.package, features, &mut file)?;
@@ -125,7 +124,6 @@ fn features_in(options: &[u8], number: u32) -> Result<Features, Malformed> {
 
 #[derive(Debug, Default)]
 struct RawFile {
-    name: String,
     package: String,
     syntax: String,
     edition: i32,

@@ -7,8 +7,6 @@ use std::fmt;
 /// The types of one .proto file, nested ones as well.
 #[derive(Debug, Default)]
 pub(crate) struct File {
-    /// The file's name.
-    pub(crate) name: String,
     /// Its messages without map entries.
     pub(crate) messages: Vec<Message>,
     /// Its enums.

@@ -8,6 +8,10 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk-templates/rust/runtime/tests/contracts")
 }
 
+fn fixture_place() -> Place {
+    Place::found(&fixture()).unwrap()
+}
+
 fn lit(text: &str) -> LitStr {
     LitStr::new(text, Span::call_site())
 }
@@ -26,7 +30,7 @@ fn shown(message: &Message) -> Vec<String> {
 
 #[test]
 fn types_are_read_as_proto3_says_them() {
-    let lock = Lock::read(&fixture().join(LOCK)).unwrap();
+    let lock = Lock::read(fixture_place()).unwrap();
     let contract = lock.contract(&lit("orders.created")).unwrap();
     assert_eq!((contract.version, contract.versioned("shop.v1.Order").as_str()), (4, "shop.v1.Order v4"));
     let order = lock.message(contract, "shop.v1.Order").unwrap();
@@ -59,7 +63,7 @@ fn types_are_read_as_proto3_says_them() {
 
 #[test]
 fn types_are_read_as_proto2_says_them() {
-    let lock = Lock::read(&fixture().join(LOCK)).unwrap();
+    let lock = Lock::read(fixture_place()).unwrap();
     let contract = lock.contract(&lit("legacy.orders")).unwrap();
     assert_eq!(
         shown(lock.message(contract, "shop.legacy.Order").unwrap()),
@@ -105,19 +109,19 @@ fn types_are_read_as_an_edition_says_them() {
 fn the_lock_is_looked_for_from_the_crate_upwards() {
     let folder = fixture();
     let below = folder.join("proto/shop/v1");
-    assert_eq!(find(&below).unwrap(), folder.join(LOCK));
-    assert_eq!(named(&folder).unwrap(), folder.join(LOCK));
-    let error = find(Path::new("/nowhere/at/all")).unwrap_err();
+    assert_eq!(Place::found(&below).unwrap(), Place { path: folder.join(LOCK), shown: "../../../qwerq.lock".to_owned() });
+    assert_eq!(Place::named(&below, "../../..").unwrap().path, below.join("../../..").join(LOCK));
+    let error = Place::found(Path::new("/nowhere/at/all")).unwrap_err();
     assert!(error.contains("no qwerq.lock in /nowhere/at/all or a folder above it\n`qwer-q gen` writes it"), "{error}");
-    let error = named(&folder.join("other.lock")).unwrap_err();
-    assert!(error.contains("other.lock; the path is relative to the folder of Cargo.toml\n`qwer-q gen` writes it"), "{error}");
+    let error = Place::named(&folder, "other.lock").unwrap_err();
+    assert!(error.contains("no lock at other.lock; the path is relative to the folder of Cargo.toml\n`qwer-q gen` writes it"), "{error}");
 }
 
 #[test]
 fn a_queue_that_is_not_there_is_answered_with_the_one_that_was_meant() {
-    let lock = Lock::read(&fixture().join(LOCK)).unwrap();
+    let lock = Lock::read(fixture_place()).unwrap();
     let error = lock.contract(&lit("order.created")).unwrap_err().to_string();
-    assert!(error.starts_with("no contract of queue `order.created` in "), "{error}");
+    assert!(error.starts_with("no contract of queue `order.created` in qwerq.lock; "), "{error}");
     assert!(error.contains("; did you mean `orders.created`?\nif the queue is new, `qwer-q gen` takes"), "{error}");
 }
 
@@ -133,7 +137,7 @@ fn a_lock_that_does_not_fit_its_descriptors_is_refused() {
             Some(bytes) => fs::write(&descriptors, bytes).unwrap(),
             None => fs::remove_file(&descriptors).unwrap(),
         }
-        Lock::read(&lock).unwrap_err()
+        Lock::read(Place::found(folder.path()).unwrap()).unwrap_err()
     };
     let damaged = bytes.len() / 2;
     for (error, expected) in [
@@ -154,9 +158,10 @@ fn a_lock_is_read_again_when_it_has_changed() {
     fs::copy(fixture().join(DESCRIPTORS), folder.path().join(DESCRIPTORS)).unwrap();
     let text = fs::read_to_string(fixture().join(LOCK)).unwrap();
     fs::write(&path, &text).unwrap();
-    let first = cached(&path).unwrap();
+    let place = Place::found(folder.path()).unwrap();
+    let first = cached(place.clone()).unwrap();
     assert_eq!(first.contract(&lit("orders.created")).unwrap().version, 4);
     fs::write(&path, text.replace("version = 4", "version = 12")).unwrap();
-    assert_eq!(cached(&path).unwrap().contract(&lit("orders.created")).unwrap().version, 12);
+    assert_eq!(cached(place.clone()).unwrap().contract(&lit("orders.created")).unwrap().version, 12);
     assert!(first.tracked().to_string().contains("include_bytes"));
 }

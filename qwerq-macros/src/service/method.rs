@@ -4,7 +4,7 @@
 use syn::ext::IdentExt;
 use syn::{Attribute, FnArg, GenericArgument, Ident, Pat, PathArguments, ReceiverKind, ReturnType, TraitItemFn, Type};
 
-use crate::errors::Errors;
+use crate::mistakes::Mistakes;
 
 pub(crate) struct Method {
     pub(crate) attributes: Vec<Attribute>,
@@ -20,39 +20,39 @@ pub(crate) struct Method {
 
 impl Method {
     /// Reads a method; `None` after a mistake.
-    pub(crate) fn read(method: &TraitItemFn, errors: &mut Errors) -> Option<Method> {
-        let mut found = Errors::default();
+    pub(crate) fn read(method: &TraitItemFn, mistakes: &mut Mistakes) -> Option<Method> {
+        let mut found = Mistakes::default();
         let signature = &method.sig;
         let name = &signature.ident;
         if signature.asyncness.is_none() {
-            found.at(&signature.fn_token, "a method of a service is async: write `async fn`");
+            found.on(&signature.fn_token, "a method of a service is async: write `async fn`");
         }
         if let Some(body) = &method.default {
-            found.at(body, "a method of a service has no body here; write it where the trait is implemented");
+            found.on(body, "a method of a service has no body here; write it where the trait is implemented");
         }
         if !signature.generics.params.is_empty() || signature.generics.where_clause.is_some() {
-            found.at(&signature.generics, "a method of a service cannot be generic: its contract has one request type");
+            found.on(&signature.generics, "a method of a service cannot be generic: its contract has one request type");
         }
         let mut inputs = signature.inputs.iter();
         let mut arguments = Vec::new();
         match inputs.next() {
             Some(FnArg::Receiver(receiver)) if matches!(&receiver.kind, ReceiverKind::Reference(_, _, None)) => {}
-            Some(FnArg::Receiver(receiver)) => found.at(receiver, "many calls are answered at once: take `&self`"),
+            Some(FnArg::Receiver(receiver)) => found.on(receiver, "many calls are answered at once: take `&self`"),
             Some(other) => {
-                found.at(other, "a method of a service takes `&self` first");
+                found.on(other, "a method of a service takes `&self` first");
                 arguments.extend(argument(other));
             }
-            None => found.at(name, format!("a method of a service takes `&self` and the request: `async fn {name}(&self, request: ..)`")),
+            None => found.on(name, format!("a method of a service takes `&self` and the request: `async fn {name}(&self, request: ..)`")),
         }
         arguments.extend(inputs.filter_map(argument));
         if let Some((_, extra)) = arguments.get(2) {
-            found.at(extra, "a method of a service takes the request and, at most, `CallInfo`");
+            found.on(extra, "a method of a service takes the request and, at most, `CallInfo`");
         }
         let mut arguments = arguments.into_iter();
         let (request, info) = (arguments.next(), arguments.next());
         match &request {
-            None if signature.receiver().is_some() => found.at(name, "a method of a service takes a request: a message, even if it is empty"),
-            Some((_, reference @ Type::Reference(_))) => found.at(reference, "the request is taken by value, without the reference"),
+            None if signature.receiver().is_some() => found.on(name, "a method of a service takes a request: a message, even if it is empty"),
+            Some((_, reference @ Type::Reference(_))) => found.on(reference, "the request is taken by value, without the reference"),
             _ => {}
         }
         let output = match &signature.output {
@@ -61,12 +61,12 @@ impl Method {
         };
         let reply = output.as_ref().and_then(ok_type);
         match (&output, &reply) {
-            (None, _) => found.at(name, "a method of a service returns `Result<Reply, Status>`"),
-            (Some(output), None) => found.at(output, "a method of a service returns `Result<Reply, Status>`"),
+            (None, _) => found.on(name, "a method of a service returns `Result<Reply, Status>`"),
+            (Some(output), None) => found.on(output, "a method of a service returns `Result<Reply, Status>`"),
             _ => {}
         }
         let valid = found.is_empty();
-        errors.extend(found);
+        mistakes.extend(found);
         let (request, reply, output) = (request.filter(|_| valid)?, reply?, output?);
         Some(Method { attributes: method.attrs.clone(), name: name.clone(), request, info, reply, output })
     }

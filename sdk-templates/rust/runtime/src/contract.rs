@@ -40,7 +40,7 @@ pub struct ContractInfo {
 }
 
 impl ContractInfo {
-    /// A contract's constants.
+    /// These constants.
     #[must_use]
     pub const fn new(queue: &'static str, message_type: &'static str, fingerprint: [u8; 32], version: u32) -> ContractInfo {
         ContractInfo { queue, message_type, fingerprint, version }
