@@ -10,44 +10,29 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qwerq::{
-    App, AppError, Client, Ctx, DeadLetterFilter, ErrorCode, Failure, FetchOptions, Message, MessageType, Raw, State, Status, prost,
-};
+use qwerq::{App, AppError, Client, Ctx, DeadLetterFilter, ErrorCode, Failure, FetchOptions, Message, Raw, State, Status, prost};
 use support::broker::Broker;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// As much of an order as the handlers here read.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq)]
+#[qwerq::queue("orders.created", subset, schema = "sdk-templates/rust/runtime/tests/contracts")]
 struct Order {
-    #[prost(string, tag = "1")]
     id: String,
 }
 
-impl MessageType for Order {
-    const NAME: &'static str = "shop.v1.Order";
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq)]
+#[qwerq::message("shop.v1.QuoteRequest", schema = "sdk-templates/rust/runtime/tests/contracts")]
 struct QuoteRequest {
-    #[prost(string, tag = "1")]
     article: String,
-    #[prost(uint32, tag = "2")]
     quantity: u32,
 }
 
-impl MessageType for QuoteRequest {
-    const NAME: &'static str = "shop.v1.QuoteRequest";
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq)]
+#[qwerq::message("shop.v1.Quote", schema = "sdk-templates/rust/runtime/tests/contracts")]
 struct Quote {
-    #[prost(int64, tag = "1")]
     cents: i64,
-}
-
-impl MessageType for Quote {
-    const NAME: &'static str = "shop.v1.Quote";
 }
 
 /// What handlers tell the test, and what they wait for.
@@ -87,7 +72,10 @@ async fn bill(order: Order, ctx: Ctx, State(bench): State<Bench>) -> Result<(), 
     match (order.id.as_str(), ctx.attempt()) {
         ("hopeless", _) => Err(Failure::reject("no such customer")),
         ("later", 1) => Err(Failure::retry_after(Duration::ZERO, "not now")),
-        ("number", _) => Ok(drop("x".parse::<u64>()?)),
+        ("number", _) => {
+            "x".parse::<u64>()?;
+            Ok(())
+        }
         ("panic", _) => panic!("out of paper"),
         _ => Ok(()),
     }
@@ -159,8 +147,8 @@ async fn letters(client: &Client) -> Vec<(String, String)> {
 #[tokio::test]
 async fn each_outcome_becomes_of_the_message_what_the_handler_said() {
     let broker = broker_with_orders();
-    let set = broker.run(&["queue", "set", "orders.created", "--max-deliveries", "2", "--retry-backoff", "1ms"]);
-    assert!(set.status.success(), "{set:?}");
+    let updated = broker.run(&["queue", "update", "orders.created", "--max-deliveries", "2", "--retry-backoff", "1ms"]);
+    assert!(updated.status.success(), "{updated:?}");
     let client = connect(&broker).await;
     let (bench, mut seen) = Bench::new();
     let app = Running::start(App::new(connect(&broker).await).state(bench).worker(bill)).await;
@@ -231,8 +219,8 @@ async fn every_group_of_an_app_gets_every_message_and_the_broker_knows_their_con
     let app = Running::start(App::new(connect(&broker).await).state(bench).worker(bill).worker(slow)).await;
     publish(&client, &["a", "b"]).await;
     assert_eq!(told(&mut seen, 4).await, ["a #1", "a #1", "b #1", "b #1"]);
-    let clients = broker.run(&["schema", "clients", "orders.created"]);
-    let said = String::from_utf8(clients.stdout).expect("text");
+    let clients = client.schema_clients("orders.created").await.expect("it has a contract");
+    let said = format!("{clients:?}");
     assert!(said.contains("billing") && said.contains("slow"), "{said}");
     app.stop().await;
     assert_eq!(broker.metric("qwerq_queue_depth{queue=\"orders.created\"}"), 0.0);

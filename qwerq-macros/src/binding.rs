@@ -42,6 +42,8 @@ pub(crate) fn assert_queue(rust: &Type, queue: &str) -> TokenStream {
     let (before, after) = (format!("`{}` is bound to queue `", code(rust)), format!("`; this is a consumer of `{queue}`"));
     quote_spanned! {rust.span()=>
         const _: () = {
+            // Not used where the type is bound.
+            #[allow(unused_imports)]
             use ::qwerq::__private::NotBound as _;
             const BOUND: &str = match ::qwerq::__private::Bound::<#rust>::CONTRACT {
                 ::core::option::Option::Some(contract) => contract.queue,

@@ -88,7 +88,7 @@ fn worker(function: &ItemFn, options: &Options, signature: &Signature, locked: &
     let decode = quote_spanned!(message.span()=> <#message as ::qwerq::worker::Body>::from_payload);
     let make: Vec<TokenStream> = others.iter().map(|other| quote_spanned!(other.span()=> <#other as ::qwerq::FromCtx>::from_ctx)).collect();
     let check: Vec<TokenStream> = others.iter().map(|other| quote_spanned!(other.span()=> <#other as ::qwerq::FromCtx>::check)).collect();
-    let returned = quote_spanned!(output.span()=> <#output as ::qwerq::__private::Returned>::into_result);
+    let returned = quote_spanned!(output.span()=> <#output as ::qwerq::__private::Returned>::into_result(#name(#(#arguments),*).await));
     // On the type that is returned, since it is its error that must have a text.
     let failure = quote_spanned!(output.span()=> (&error).failure_kind());
 
@@ -124,7 +124,7 @@ fn worker(function: &ItemFn, options: &Options, signature: &Signature, locked: &
                             ::core::result::Result::Ok(argument) => argument,
                             ::core::result::Result::Err(failure) => return ::qwerq::__private::Outcome::Failed(failure),
                         };)*
-                        match #returned(#name(#(#arguments),*).await) {
+                        match #returned {
                             ::core::result::Result::Ok(()) => ::qwerq::__private::Outcome::Done,
                             ::core::result::Result::Err(error) => {
                                 use ::qwerq::__private::{BySaying as _, ByText as _};

@@ -16,6 +16,8 @@ pub trait Body: Sized + Send + 'static {
     fn from_payload(payload: Bytes) -> Result<Self, prost::DecodeError>;
 }
 
+// An error that says what implements prost's trait would hide what the note above says.
+#[diagnostic::do_not_recommend]
 impl<M: prost::Message + Default + 'static> Body for M {
     fn from_payload(payload: Bytes) -> Result<M, prost::DecodeError> {
         M::decode(payload)
