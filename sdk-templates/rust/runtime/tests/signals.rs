@@ -3,7 +3,6 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "tests panic when something is not as scripted")]
 
-mod shop;
 mod support;
 
 use std::future::pending;
@@ -11,9 +10,14 @@ use std::process::Command;
 
 use qwerq::proto::{Opcode, wire};
 use qwerq::{App, Ctx, Failure, State};
-use shop::{Order, order};
 use support::{bytes_of, connected, delivered, seqs};
 use tokio::sync::{mpsc, oneshot};
+
+#[derive(Clone, PartialEq)]
+#[qwerq::queue("orders.created", subset, schema = "tests/contracts")]
+struct Order {
+    id: String,
+}
 
 /// Says when it has begun and when the app is stopping, and then goes on for ever.
 #[qwerq::consumer("orders.created", schema = "tests/contracts")]
@@ -38,7 +42,7 @@ async fn the_first_signal_stops_an_app_and_the_second_cuts_short_what_still_runs
     let app = tokio::spawn(app.run());
     let number = peer.consume_ack().await.subscription;
     is_ready.await.unwrap();
-    let message = wire::Delivered { payload: bytes_of(&order("a")), ..delivered(7) };
+    let message = wire::Delivered { payload: bytes_of(&Order { id: "a".to_owned() }), ..delivered(7) };
     peer.send(Opcode::Message, None, &wire::Deliver { subscription: number, messages: vec![message] }).await;
     assert_eq!(told.recv().await, Some("begun"));
 
