@@ -3,10 +3,11 @@
 mod support;
 
 use std::path::Path;
+use std::process::Command;
 
 use qwerq::{BrokerContract, Client, ConsumeOptions, ContractPolicy, ContractsError};
-use support::broker::Broker;
-use support::cli::{done, json_lines};
+use support::broker::{BINARY, Broker};
+use support::cli::{done, json_lines, stderr};
 
 /// The fixture of the macros' own tests.
 const CONTRACTS: &str = "sdk-templates/rust/runtime/tests/contracts";
@@ -27,6 +28,13 @@ fn register(broker: &Broker) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CONTRACTS).join("proto");
     let (include, file) = (folder.display().to_string(), folder.join("shop/v1/order.proto").display().to_string());
     done(broker, &["schema", "register", "-q", "orders.paid", "-p", &file, "-I", &include, "-m", "shop.v1.Payment"]);
+}
+
+#[test]
+fn the_fixture_is_what_gen_makes_of_its_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CONTRACTS);
+    let checked = Command::new(BINARY).args(["gen", "--check"]).current_dir(folder).output().expect("the binary runs");
+    assert!(checked.status.success(), "{}", stderr(&checked));
 }
 
 #[tokio::test]
