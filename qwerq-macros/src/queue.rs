@@ -66,7 +66,7 @@ pub(crate) fn fingerprint(bytes: &[u8; 32]) -> TokenStream {
 /// The reply's type, of a queue that is called.
 fn call_impl(ident: &syn::Ident, reply: &syn::Path, contract: Option<&Contract>, mistakes: &mut Mistakes) -> TokenStream {
     let Some(contract) = contract else { return TokenStream::new() };
-    let said = format!("queue `{}`", contract.versioned(&contract.queue));
+    let said = contract.versioned(&format!("queue `{}`", contract.queue));
     let Some(reply_type) = &contract.reply_type else {
         mistakes.on(reply, format!("{said} has no reply type: it is published to, not called"));
         return TokenStream::new();

@@ -2,6 +2,7 @@
 
 use super::schema::Message;
 use super::*;
+use crate::definition::Definition;
 
 /// The lock that the macros' tests in the crate `qwerq` are held to as well.
 fn fixture() -> PathBuf {
@@ -164,4 +165,31 @@ fn a_lock_is_read_again_when_it_has_changed() {
     fs::write(&path, text.replace("version = 4", "version = 12")).unwrap();
     assert_eq!(cached(place.clone()).unwrap().contract(&lit("orders.created")).unwrap().version, 12);
     assert!(first.tracked().to_string().contains("include_bytes"));
+}
+
+#[test]
+fn two_texts_of_one_file_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fs::read(fixture().join(DESCRIPTORS)).unwrap();
+    let files = descriptor::split(&bytes).unwrap();
+    let order = files.iter().find(|file| descriptor::file_name(file) == Ok("shop/v1/order.proto".to_owned())).unwrap();
+    // The same file with another message `Line`, which has no fields.
+    let second = [*order, b"\x22\x06\x0a\x04Line"].concat();
+    let length = [u8::try_from(second.len() & 0x7f).unwrap() | 0x80, u8::try_from(second.len() >> 7).unwrap()];
+    let set = [&bytes[..], b"\x0a", &length, &second].concat();
+    let text = fs::read_to_string(fixture().join(LOCK)).unwrap();
+    let (before, paid) = text.split_once("queue = \"orders.paid\"").unwrap();
+    let text = format!("{before}queue = \"orders.paid\"{}", paid.replacen("/order.proto", "/order.proto~2", 1));
+    fs::write(folder.path().join(LOCK), text.replace(&sha256::hex(&bytes), &sha256::hex(&set))).unwrap();
+    fs::write(folder.path().join(DESCRIPTORS), set).unwrap();
+
+    let lock = Lock::read(Place::found(folder.path()).unwrap()).unwrap();
+    let named = |name: &str, queue: Option<&LitStr>| match Definition::<Message>::named(&lock, &lit(name), queue) {
+        Ok(definition) => definition.shown,
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(named("shop.v1.Address", None), "shop.v1.Address", "both texts say the same of it");
+    let ambiguous = named("shop.v1.Line", None);
+    assert!(ambiguous.contains("the contracts of `orders.created` and `orders.paid` hold different texts of shop.v1.Line"), "{ambiguous}");
+    assert_eq!(named("shop.v1.Line", Some(&lit("orders.created"))), "shop.v1.Line v4");
 }

@@ -35,6 +35,13 @@ pub enum ContractPolicy {
     Ignore,
 }
 
+impl ContractPolicy {
+    /// What the setting says, if it says something.
+    fn unless(self, setting: Option<&str>) -> Result<ContractPolicy, ContractsError> {
+        setting.filter(|text| !text.is_empty()).map_or(Ok(self), str::parse)
+    }
+}
+
 impl FromStr for ContractPolicy {
     type Err = ContractsError;
 
@@ -150,10 +157,7 @@ impl Contracts {
     /// # Errors
     /// There are differences and the policy is to refuse; or the broker cannot be asked.
     pub async fn check(&self, client: &Client) -> Result<Vec<ContractDifference>, ContractsError> {
-        let policy = match env::var(SETTING) {
-            Ok(text) if !text.is_empty() => text.parse()?,
-            _ => self.policy,
-        };
+        let policy = self.policy.unless(env::var(SETTING).ok().as_deref())?;
         if policy == ContractPolicy::Ignore || self.list.is_empty() {
             return Ok(Vec::new());
         }
@@ -187,5 +191,24 @@ impl Contracts {
             differences.push(ContractDifference { contract: *contract, broker });
         }
         Ok(differences)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_has_the_last_word() {
+        for (setting, expected) in [
+            (None, ContractPolicy::Warn),
+            (Some(""), ContractPolicy::Warn),
+            (Some("refuse"), ContractPolicy::Refuse),
+            (Some("ignore"), ContractPolicy::Ignore),
+        ] {
+            assert_eq!(ContractPolicy::Warn.unless(setting).unwrap(), expected, "{setting:?}");
+        }
+        let error = ContractPolicy::Warn.unless(Some("maybe")).unwrap_err().to_string();
+        assert_eq!(error, "QWERQ_CONTRACTS is \"maybe\"; say refuse, warn or ignore");
     }
 }
