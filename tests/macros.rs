@@ -79,9 +79,9 @@ async fn a_service_does_not_start_on_contracts_that_the_broker_does_not_have() {
     assert_eq!(differences(contracts).await, [BrokerContract::Other { active: 1 }]);
     register(&broker);
     assert_eq!(contracts.check(&client).await.expect("it is active"), []);
-    done(&broker, &["schema", "activate", "-q", "orders.paid", "--version", "1"]);
+    client.activate_schema("orders.paid", 1, false).await.expect("the rule allows it");
     assert_eq!(contracts.check(&client).await.expect("it is known"), []);
-    done(&broker, &["schema", "retire", "-q", "orders.paid", "--version", "2"]);
+    client.retire_schema("orders.paid", 2).await.expect("it is not active");
     assert_eq!(differences(contracts).await, [BrokerContract::Retired { version: 2, active: 1 }]);
     let warned = contracts.policy(ContractPolicy::Warn).check(&client).await.expect("a warning is no error");
     assert_eq!(warned.len(), 1);

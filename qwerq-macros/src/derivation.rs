@@ -26,8 +26,18 @@ impl Derive {
         }
     }
 
+    /// What prost derives besides: a derive of the same by the user would be a second one.
+    fn brings(self) -> &'static [&'static str] {
+        match self {
+            Derive::Message => &["Debug", "Default"],
+            Derive::Enumeration => &[],
+            Derive::Oneof => &["Debug"],
+        }
+    }
+
     /// Has an item derive the trait, unless it says so itself.
     pub(crate) fn add(self, attributes: &mut Vec<Attribute>) {
+        remove(attributes, self.brings());
         if !self.is_among(attributes) {
             let name = Ident::new(self.name(), Span::call_site());
             attributes.push(attribute(&quote!(#[derive(::qwerq::prost::#name)])));
@@ -39,10 +49,8 @@ impl Derive {
 
     /// Takes the derive away; gives what stands for it.
     pub(crate) fn replace(self, attributes: &mut Vec<Attribute>, ident: &Ident) -> TokenStream {
-        for own in attributes.iter_mut().filter(|attribute| self.is_in(attribute)) {
-            let others = derived(own).into_iter().filter(|path| path.segments.last().is_none_or(|last| last.ident != self.name()));
-            *own = attribute(&quote!(#[derive(#(#others),*)]));
-        }
+        remove(attributes, self.brings());
+        remove(attributes, &[self.name()]);
         attributes.retain(|attribute| !is_prost(attribute));
         match self {
             Derive::Message => message(ident),
@@ -53,12 +61,23 @@ impl Derive {
 
     /// Whether an item says it itself.
     pub(crate) fn is_among(self, attributes: &[Attribute]) -> bool {
-        attributes.iter().any(|attribute| self.is_in(attribute))
+        attributes.iter().any(|attribute| derived(attribute).iter().any(|path| is_called(path, &[self.name()])))
     }
+}
 
-    fn is_in(self, attribute: &Attribute) -> bool {
-        derived(attribute).iter().any(|path| path.segments.last().is_some_and(|last| last.ident == self.name()))
+/// Takes derives out of the lists that they stand in.
+fn remove(attributes: &mut [Attribute], names: &[&str]) {
+    for own in attributes {
+        let all = derived(own);
+        if all.iter().any(|path| is_called(path, names)) {
+            let others = all.into_iter().filter(|path| !is_called(path, names));
+            *own = attribute(&quote!(#[derive(#(#others),*)]));
+        }
     }
+}
+
+fn is_called(path: &Path, names: &[&str]) -> bool {
+    path.segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
 /// What a `#[derive(..)]` derives.

@@ -16,6 +16,7 @@ use crate::lock::schema::{Cardinality, Field, Message};
 use crate::member::{Member, is_ours};
 use crate::mistakes::{Mistakes, code};
 use crate::prost_attribute::Written;
+use crate::rust_type::{RustType, Wrapper};
 use crate::{agreement, assertion};
 
 /// `#[qwerq::message("shop.v1.Line")]`
@@ -131,8 +132,16 @@ fn filled(members: &[Member<'_>], definition: &Definition<'_, Message>, subset: 
         if let Some(oneof) = oneof_of(member, &name, definition) {
             let tags: Vec<String> = definition.of.members(oneof).map(|field| field.number.to_string()).collect();
             let tags = tags.join(", ");
+            if RustType::of(member.ty).wrapper != Wrapper::Option {
+                let what =
+                    format!("`{oneof}` is a oneof in {}; the struct has {1}: write `Option<{1}>`", definition.shown, code(member.ty));
+                mistakes.on(member.ty, what);
+            }
             let path = code(inner(member));
-            held.attributes.push(quote!(#[prost(oneof = #path, tags = #tags)]));
+            held.attributes.push(match member.prost.kind {
+                Some(_) => quote!(#[prost(tags = #tags)]),
+                None => quote!(#[prost(oneof = #path, tags = #tags)]),
+            });
             hold_oneof(member, oneof, definition, &mut held, mistakes);
             continue;
         }
@@ -185,6 +194,7 @@ fn compared(members: &[Member<'_>], definition: &Definition<'_, Message>, subset
             let name = member.name().unwrap_or_default();
             let what = format!("`{name}` has no number and others have: write all `tag`s, or none of them and the contract fills them in");
             mistakes.at(member.prost.span.unwrap_or_else(|| member.span()), what);
+            held.reads.extend(definition.of.fields.iter().find(|field| member.is_called(&field.name)).map(|field| field.name.clone()));
             continue;
         }
         let Some(field) = find(member, definition, subset, false, mistakes) else { continue };
@@ -243,7 +253,7 @@ fn hold_oneof(member: &Member<'_>, oneof: &str, definition: &Definition<'_, Mess
 }
 
 fn inner<'i>(member: &Member<'i>) -> &'i syn::Type {
-    crate::rust_type::RustType::of(member.ty).inner
+    RustType::of(member.ty).inner
 }
 
 /// A mistake on the struct's name for all that it lacks.

@@ -28,6 +28,8 @@
 //!   ([`Client::serve`], [`Service::serve`]) gets each call once; one whose deadline has passed does not reach a handler any more.
 //!   Without a subscription: [`Client::fetch`] pulls, and a detached lease outlives its connection ([`Client::settle_leases`]). A reader
 //!   without a group (of a stream, or [`ConsumeOptions::tail`]) gets deliveries without leases; settling one of these does nothing.
+//! - **Contracts.** Structs are held to the contracts in `qwerq.lock` while they compile ([`macro@queue`], [`macro@message`]), and the
+//!   program's contracts to the broker's when it starts ([`contracts!`], [`Contracts::check`]).
 //! - **Looking after a queue.** Options, groups, stored messages ([`Client::peek`]), dead letters ([`Client::dead_letters`],
 //!   [`Client::redrive`]) and contracts are calls on [`Client`].
 //! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,

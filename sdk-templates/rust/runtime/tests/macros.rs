@@ -8,7 +8,7 @@ use qwerq::prost_types::Timestamp;
 use qwerq::{CallContract, ContractInfo, EnumType, MessageType, OneofType};
 
 #[qwerq::queue("orders.created", message = "shop.v1.Order", schema = "tests/contracts")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Order {
     id: String,
     customer_id: String,
@@ -49,7 +49,7 @@ enum Status {
 }
 
 #[qwerq::oneof("shop.v1.Order.delivery", schema = "tests/contracts")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Delivery {
     Pickup(String),
     Address(Address),

@@ -27,6 +27,14 @@ struct Line {
 
 type Name = u32;
 
+#[qwerq::queue("orders.created", subset)]
+struct Bare {
+    delivery: Delivery,
+    #[qwerq(name = "total")]
+    cents: i64,
+    total: i64,
+}
+
 #[qwerq::enumeration("shop.v1.Status")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
