@@ -5,7 +5,7 @@
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Ident, LitStr, Path, Token};
+use syn::{Ident, LitInt, LitStr, Path, Token};
 
 use crate::mistakes::Mistakes;
 use crate::suggestion;
@@ -18,6 +18,8 @@ pub(crate) enum Argument {
     Keyed(Ident, LitStr),
     /// `reply = Quote`
     Path(Ident, Path),
+    /// `concurrency = 8`
+    Number(Ident, LitInt),
     /// `subset`
     Word(Ident),
 }
@@ -34,6 +36,8 @@ impl Parse for Argument {
         input.parse::<Token![=]>()?;
         if input.peek(LitStr) {
             input.parse().map(|value| Argument::Keyed(key, value))
+        } else if input.peek(LitInt) {
+            input.parse().map(|value| Argument::Number(key, value))
         } else {
             input.parse().map(|path| Argument::Path(key, path))
         }
@@ -47,14 +51,21 @@ pub(crate) struct Arguments {
     pub(crate) name: Option<LitStr>,
     keyed: Vec<(Ident, LitStr)>,
     paths: Vec<(Ident, Path)>,
+    numbers: Vec<(Ident, LitInt)>,
     words: Vec<Ident>,
 }
 
 impl Arguments {
     /// Reads them; `keys`, `paths` and `words` are those that the attribute knows.
-    pub(crate) fn read(
+    pub(crate) fn read(tokens: proc_macro2::TokenStream, known: (&[&str], &[&str], &[&str]), mistakes: &mut Mistakes) -> Arguments {
+        Arguments::read_with_numbers(tokens, known, &[], mistakes)
+    }
+
+    /// The same; `numbers` are the keys of numbers.
+    pub(crate) fn read_with_numbers(
         tokens: proc_macro2::TokenStream,
         (keys, paths, words): (&[&str], &[&str], &[&str]),
+        numbers: &[&str],
         mistakes: &mut Mistakes,
     ) -> Arguments {
         let mut arguments = Arguments::default();
@@ -73,14 +84,16 @@ impl Arguments {
                 }
                 Argument::Keyed(key, _) => (key, keys),
                 Argument::Path(key, _) => (key, paths),
+                Argument::Number(key, _) => (key, numbers),
                 Argument::Word(key) => (key, words),
             };
             let name = key.to_string();
             if !known.contains(&&*name) {
-                let all = keys.iter().chain(paths).chain(words).copied();
+                let all = keys.iter().chain(paths).chain(numbers).chain(words).copied();
                 let what = match () {
                     () if keys.contains(&&*name) => format!("`{name}` is text in quotes: `{name} = \"..\"`"),
                     () if paths.contains(&&*name) => format!("`{name}` names a type: `{name} = Type`, without quotes"),
+                    () if numbers.contains(&&*name) => format!("`{name}` is a number: `{name} = 8`"),
                     () if words.contains(&&*name) => format!("`{name}` stands alone, without a value"),
                     () => format!("`{name}` is not known here; {}", suggestion::hint(&name, all)),
                 };
@@ -95,6 +108,7 @@ impl Arguments {
             match argument {
                 Argument::Keyed(key, value) => arguments.keyed.push((key, value)),
                 Argument::Path(key, path) => arguments.paths.push((key, path)),
+                Argument::Number(key, number) => arguments.numbers.push((key, number)),
                 Argument::Word(word) => arguments.words.push(word),
                 Argument::Text(_) => {}
             }
@@ -120,13 +134,24 @@ impl Arguments {
         self.paths.iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }
 
+    /// The number of `key = number`, which is at least 1.
+    pub(crate) fn positive(&self, key: &str, mistakes: &mut Mistakes) -> Option<u32> {
+        let (key, number) = self.numbers.iter().find(|(found, _)| found == key)?;
+        let value = number.base10_parse().ok().filter(|value| *value > 0);
+        if value.is_none() {
+            mistakes.on(number, format!("`{key}` is at least 1 and at most {}", u32::MAX));
+        }
+        value
+    }
+
     /// Whether a word stands there.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.words.iter().any(|found| found == word)
     }
 
     fn keys(&self) -> impl Iterator<Item = &Ident> {
-        self.keyed.iter().map(|(key, _)| key).chain(self.paths.iter().map(|(key, _)| key)).chain(&self.words)
+        let (paths, numbers) = (self.paths.iter().map(|(key, _)| key), self.numbers.iter().map(|(key, _)| key));
+        self.keyed.iter().map(|(key, _)| key).chain(paths).chain(numbers).chain(&self.words)
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn expand(arguments: TokenStream) -> TokenStream {
         match argument {
             Argument::Text(pattern) => patterns.push(pattern),
             Argument::Keyed(key, path) if key == "schema" => schema = Some(path),
-            Argument::Keyed(key, _) | Argument::Path(key, _) | Argument::Word(key) => {
+            Argument::Keyed(key, _) | Argument::Path(key, _) | Argument::Number(key, _) | Argument::Word(key) => {
                 mistakes.on(&key, format!("`{key}` is not known here: name queues in quotes, or `schema = \"..\"`"));
             }
         }

@@ -35,6 +35,11 @@ impl Mistakes {
         item
     }
 
+    /// What was found wrong elsewhere.
+    pub(crate) fn extend(&mut self, others: Mistakes) {
+        self.0.extend(others.0);
+    }
+
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

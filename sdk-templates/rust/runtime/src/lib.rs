@@ -46,6 +46,7 @@
 
 mod admin;
 mod allowance;
+mod app;
 mod arrival;
 mod backoff;
 mod bell;
@@ -66,6 +67,7 @@ mod id;
 mod lane;
 mod ledger;
 mod lock;
+mod macro_support;
 mod message;
 mod outcome;
 mod publish_frame;
@@ -74,12 +76,15 @@ mod queue;
 mod request;
 mod schema_type;
 mod service;
+mod serving;
 mod session;
 mod shared;
 mod status;
 mod subscription;
+pub mod testing;
 mod window;
 mod wire_time;
+pub mod worker;
 
 pub use bytes::Bytes;
 pub use prost;
@@ -91,6 +96,7 @@ pub use qwerq_proto::ErrorCode;
 pub use admin::{
     Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
 };
+pub use app::{App, AppError};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
@@ -104,13 +110,21 @@ pub use id::{MessageId, ParseIdError};
 pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
+pub use qwerq_macros::{consumer, service};
 pub use schema_type::{EnumType, MessageType, OneofType};
 pub use service::{Service, TypedCall, TypedResponder};
+pub use serving::{Method, Serve};
 pub use status::Status;
 pub use subscription::{ConsumeOptions, StartAt, Subscription};
+pub use worker::body::Raw;
+pub use worker::ctx::{Ctx, FromCtx};
+pub use worker::failure::{Failure, IntoFailure};
+pub use worker::state::State;
 
 /// What the expansions of macros call; no part of the interface.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::macro_support::{Bound, BySaying, ByText, NotBound, Returned, joined, length, text};
     pub use crate::schema_type::is_same;
+    pub use crate::worker::attempt::{Attempting, Outcome};
 }

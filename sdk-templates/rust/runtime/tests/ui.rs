@@ -1,7 +1,7 @@
 //! What must not compile, and what is said then: each mistake on the token that it is about, all of a file at once.
 //!
-//! The files in `ui` find the contracts as a user's crate does, from their folder upwards: the lock is put above the project that trybuild
-//! makes. `TRYBUILD=overwrite` writes the expected texts anew.
+//! `ui` holds types to contracts, `ui-worker` consumers and services. The files find the contracts as a user's crate does, from their folder
+//! upwards: the lock is put above the project that trybuild makes. `TRYBUILD=overwrite` writes the expected texts anew.
 
 use std::fs;
 use std::path::Path;
@@ -21,4 +21,5 @@ fn drift_does_not_compile() {
     }
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/*.rs");
+    cases.compile_fail("tests/ui-worker/*.rs");
 }
