@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1"];
+const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "schemathesis==4.32.5"];
 
 /// Installs what is not there yet. Without Python it says so and leaves the tools out; in CI that is an error.
 ///
