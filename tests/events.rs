@@ -123,13 +123,14 @@ fn a_watcher_chooses_what_it_sees() {
 fn a_contract_that_changes_is_told_to_watchers_and_to_clients_that_asked() {
     let broker = Broker::start(&[]);
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let register = |fields: &str| {
+    let register = |fields: &str, further: &[&str]| {
         let file = folder.path().join("shop.proto");
         std::fs::write(&file, format!("syntax = \"proto3\";\nmessage Order {{ {fields} }}\n")).expect("writable");
-        let done = broker.run(&["schema", "register", "-q", "orders", "-p", file.to_str().expect("UTF-8"), "-m", "Order"]);
+        let file = file.to_str().expect("UTF-8");
+        let done = broker.run(&[&["schema", "register", "-q", "orders", "-p", file, "-m", "Order"], further].concat());
         assert!(done.status.success(), "{done:?}");
     };
-    register("string id = 1;");
+    register("string id = 1;", &[]);
     let mut listener = Raw::connect(broker.address);
     let features = vec!["schema-events".to_owned(), "no-such-thing".to_owned()];
     listener.send(Opcode::Hello, None, &wire::Hello { min_protocol: 1, max_protocol: 1, features, ..wire::Hello::default() });
@@ -137,14 +138,14 @@ fn a_contract_that_changes_is_told_to_watchers_and_to_clients_that_asked() {
     assert_eq!(ack.features, ["schema-events"]);
     let mut watcher = Watcher::open(&broker);
     assert_eq!(queue(&watcher.next().expect("a snapshot"), "orders").expect("it is shown")["schema_version"], 1);
-    register("string id = 1; int64 cents = 2;");
+    register("string id = 1; int64 cents = 2;", &[]);
     let changed: wire::SchemaChanged = listener.expect(Opcode::SchemaChanged);
     let version = changed.version.expect("a version");
     assert_eq!((version.queue.as_str(), version.version), ("orders", 2));
     let event = watcher.until(|event| event["type"] == "schema");
     assert_eq!(event, json!({"type": "schema", "queue": "orders", "version": 2, "before": 1}));
     // Known content becomes active again: a version that is not new.
-    register("string id = 1;");
+    register("string id = 1;", &["--force"]);
     assert_eq!(listener.expect::<wire::SchemaChanged>(Opcode::SchemaChanged).version.map(|version| version.version), Some(1));
 }
 

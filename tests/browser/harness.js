@@ -8,7 +8,6 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { after } from "node:test";
 
-import * as esbuild from "esbuild";
 import { chromium } from "playwright-core";
 
 const require = createRequire(import.meta.url);
@@ -96,17 +95,4 @@ export async function axeViolations(page) {
 /** How far the page can be scrolled sideways, in pixels; 0 is what one wants. */
 export async function sidewaysScroll(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-}
-
-/** The text of a module and all that it imports, for browsers. */
-export async function bundle(entry) {
-  const { outputFiles } = await esbuild.build({ entryPoints: [entry], bundle: true, format: "esm", platform: "browser", target: "es2022", write: false });
-  return outputFiles[0].text;
-}
-
-/** Has the page answer `path` of the broker's origin itself, with `script` as its only module. Nothing of it reaches the broker. */
-export async function openModule(page, path, script, origin = broker.origin) {
-  await page.route(`${origin}${path}`, (route) => route.fulfill({ contentType: "text/html", body: `<!doctype html><title>Test</title><script type="module" src="${path}.js"></script>` }));
-  await page.route(`${origin}${path}.js`, (route) => route.fulfill({ contentType: "text/javascript", body: script }));
-  await page.goto(`${origin}${path}`);
 }

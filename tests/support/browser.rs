@@ -21,10 +21,13 @@ fn chromium() -> PathBuf {
 /// Whether there is all that a browser test needs; says so if not.
 pub(crate) fn is_ready() -> bool {
     let packages = folder().join("node_modules/playwright-core");
+    let protobuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk-templates/typescript/runtime");
     let missing = if !chromium().is_file() {
         format!("{} is not there: install chromium, or set QWERQ_CHROMIUM", chromium().display())
     } else if !packages.is_dir() {
         format!("playwright-core is not installed: run `npm ci --ignore-scripts` in {}", folder().display())
+    } else if !protobuf.join("node_modules/@bufbuild/protobuf").is_dir() {
+        format!("@bufbuild/protobuf is not installed: run `npm ci` in {}", protobuf.display())
     } else {
         return true;
     };

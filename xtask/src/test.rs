@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use crate::step::{Outcome, Step, root};
 use crate::tally::Tally;
-use crate::{browser, corpus, python, typescript};
+use crate::{asyncapi, browser, corpus, python, typescript};
 
 /// The Go client's runtime, a Go module.
 pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
@@ -26,6 +26,7 @@ pub(crate) fn run() -> Result<()> {
         ("python", python::run()),
         ("typescript packages", typescript::install()),
         ("browser packages", browser::install()),
+        ("asyncapi packages", asyncapi::install()),
     ] {
         if let Err(error) = prepared {
             eprintln!("xtask: {error:#}");

@@ -9,8 +9,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use qwerq_proto::ErrorCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::net::LocalSession;
 
@@ -89,6 +91,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
+/// An empty object: there is nothing to say.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
 /// No body, or one that says nothing.
 #[derive(Debug)]
 pub(crate) struct NoBody;
@@ -97,7 +104,11 @@ impl<S: Send + Sync> FromRequest<S> for NoBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<NoBody, Problem> {
-        RawBody::from_request(request, state).await.map(|_| NoBody)
+        let RawBody(body) = RawBody::from_request(request, state).await?;
+        match body.is_empty() {
+            true => Ok(NoBody),
+            false => parse::<Nothing>(&body).map(|_| NoBody),
+        }
     }
 }
 

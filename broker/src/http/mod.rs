@@ -108,10 +108,11 @@ fn router(state: HttpState) -> Router {
     let events = OpenApiRouter::new().route("/api/v1/ws", any(events::events));
     let api = prompt.merge(patient).merge(events).route_layer(from_fn_with_state(state.clone(), when_ready));
     let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
-    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let pages = dashboard::pages().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
-    let pages = pages.route_layer(from_fn_with_state(state.clone(), when_ready));
-    let guarded = group(guarded().merge(api).merge(pages))
+    let open = group(open().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time)))
+        .layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let pages = dashboard::pages().route_layer(from_fn_with_state(state.clone(), when_ready));
+    let pages = guarded().merge(pages).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let guarded = group(pages.merge(api))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(access), access::guard))
         .layer(from_fn(dashboard::instead_of_problems));

@@ -132,7 +132,7 @@ impl<R> WebSocketSource<R> {
     fn pass(&mut self, buffer: &mut BytesMut) -> Result<(), Ending> {
         loop {
             let Some(payload) = &mut self.payload else {
-                let Some(header) = take_header(&mut self.raw).map_err(|text| malformed(text))? else { return Ok(()) };
+                let Some(header) = take_header(&mut self.raw).map_err(malformed)? else { return Ok(()) };
                 self.begin(header)?;
                 continue;
             };
