@@ -487,7 +487,7 @@ pub struct SchemaClient {
     /// What the client called itself in HELLO.
     #[prost(string, tag = "1")]
     pub client: ::prost::alloc::string::String,
-    /// `publish` or `consume`.
+    /// `publish`, `consume`, `call` or `serve`.
     #[prost(string, tag = "2")]
     pub role: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]

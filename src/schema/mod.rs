@@ -6,6 +6,8 @@
 mod check;
 mod clients;
 mod diff;
+mod edition;
+mod features;
 mod finding;
 mod get;
 mod list;

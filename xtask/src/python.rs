@@ -1,4 +1,5 @@
-//! Tools from PyPI that tests hold our work against, by pinned version: `buf` (compatibility, editions) and protoc (`grpcio-tools`).
+//! Tools from PyPI that tests hold our work against, by pinned version: `buf` (compatibility, editions), protoc (`grpcio-tools`) and
+//! `protobuf` (JSON).
 //!
 //! They land in a virtual environment, `target/python`, and are installed once per set of versions. Tests skip by name without them,
 //! except in CI.
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "schemathesis==4.32.5"];
+const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf==7.36.2", "schemathesis==4.32.5"];
 
 /// Installs what is not there yet. Without Python it says so and leaves the tools out; in CI that is an error.
 ///
