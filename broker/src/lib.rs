@@ -10,12 +10,15 @@ pub mod journal;
 pub mod json;
 pub mod net;
 pub mod policies;
+pub mod proto_text;
 pub mod queue_options;
 pub mod registry;
 mod serve;
 pub mod shard;
 pub mod store;
+pub mod timestamp;
 pub mod token;
+pub mod traces;
 
 pub use config::{Config, Durability};
 pub use serve::{Addresses, ServeError, serve};

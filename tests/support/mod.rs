@@ -4,7 +4,9 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod broker;
+pub(crate) mod browser;
 pub(crate) mod cli;
 pub(crate) mod corpus;
+pub(crate) mod http;
 pub(crate) mod payloads;
 pub(crate) mod raw;

@@ -3,12 +3,15 @@
 //! This crate knows how tools are started and how their results are counted; it knows nothing of the broker.
 //! Read on in [`step`], which every command is made of.
 
+mod asyncapi;
 mod bless;
+mod browser;
 mod check;
 mod corpus;
 mod faults;
 mod fuzz;
 mod image;
+mod npm;
 mod python;
 mod simulate;
 mod step;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf==7.36.2"];
+const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf==7.36.2", "schemathesis==4.32.5"];
 
 /// Installs what is not there yet. Without Python it says so and leaves the tools out; in CI that is an error.
 ///

@@ -104,6 +104,13 @@ impl Calls {
         self.lock().draining = true;
     }
 
+    /// Every open responder: its subscription, its queue, its bounds and the calls that it has.
+    #[must_use]
+    pub fn responders(&self) -> Vec<(SubscriptionKey, String, Bounds, usize)> {
+        let desk = self.lock();
+        desk.machine.responders().map(|(key, queue, bounds, calls)| (key, queue.to_owned(), bounds, calls)).collect()
+    }
+
     /// CALL from a client.
     ///
     /// # Errors
@@ -113,7 +120,7 @@ impl Calls {
             return Err(ErrorCode::CorrelationRequired.with("a CALL may wait, so it must carry a request id: set the flag CORRELATED"));
         };
         let caller = Caller { session, request_id };
-        let judged = self.judge.request(&call);
+        let judged = self.judge.request(&call).inspect_err(|error| self.metrics.judged(&call.queue, error));
         let wire::Call { queue, payload, headers, timeout_ms, contract, .. } = call;
         let taken = judged.and_then(|schema_version| {
             let request = wire::Call { queue: queue.clone(), payload, headers, schema_version, ..wire::Call::default() };
@@ -121,7 +128,7 @@ impl Calls {
         });
         if let Err(error) = taken {
             self.metrics.called(answer::outcome_of_refusal(&error));
-            self.at_desk(|desk, _| desk.put(session, |out| encode_frame(out, Opcode::Error, Some(request_id), &error)));
+            self.at_desk(|desk, _| self.refuse(desk, session, Some(request_id), &error));
         }
         Ok(())
     }
@@ -153,7 +160,7 @@ impl Calls {
             let error = ErrorCode::InvalidArgument
                 .with(format!("a call_id has 16 bytes, this one {}; repeat the one of the CALL", response.call_id.len()))
                 .detail("call", answer::hex(&response.call_id));
-            return self.at_desk(|desk, _| desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, &error)));
+            return self.at_desk(|desk, _| self.refuse(desk, session, request_id, &error));
         };
         let serving = {
             let desk = self.lock();
@@ -169,15 +176,21 @@ impl Calls {
                     Ok(schema_version) => self.pass_on(desk, caller, response, schema_version),
                     Err(error) => {
                         self.metrics.called(CallOutcome::InvalidReply);
+                        self.metrics.judged(&queue, &error);
                         let to_caller = answer::invalid_reply(&queue, error.clone());
-                        desk.put(caller.session, |out| encode_frame(out, Opcode::Error, Some(caller.request_id), &to_caller));
+                        self.refuse(desk, caller.session, Some(caller.request_id), &to_caller);
                         let to_responder = error.detail("call", answer::hex(&response.call_id)).detail("queue", queue);
-                        desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, &to_responder));
+                        self.refuse(desk, session, request_id, &to_responder);
                     }
                 }
             }
             self.tell(desk, None);
         });
+    }
+
+    fn refuse(&self, desk: &mut Desk, session: SessionId, request_id: Option<u32>, error: &wire::Error) {
+        self.metrics.refused(error);
+        desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, error));
     }
 
     fn pass_on(&self, desk: &mut Desk, caller: Caller, response: wire::CallResponse, schema_version: u32) {
@@ -284,7 +297,7 @@ impl Calls {
                     self.metrics.called(answer::outcome(end));
                     if end != End::CallerLost || drained == Some(caller.session) {
                         let error = answer::ended(&queue, end);
-                        desk.put(caller.session, |out| encode_frame(out, Opcode::Error, Some(caller.request_id), &error));
+                        self.refuse(desk, caller.session, Some(caller.request_id), &error);
                     }
                 }
             }

@@ -10,6 +10,7 @@ mod error;
 mod field;
 mod field_mask;
 mod scalar;
+pub mod schema;
 mod time;
 mod tree;
 mod well_known;

@@ -7,6 +7,7 @@ use qwerq_proto::{LEASE_ID_BYTES, Opcode, encode_payload_frame, wire};
 use rustc_hash::FxHashMap;
 
 use super::command::Asker;
+use super::consume::start_of;
 use super::{Fault, Shard, reply};
 
 /// Messages that one turn delivers at most.
@@ -37,6 +38,8 @@ impl Shard {
         while delivered < DELIVERIES_PER_TURN {
             let Some(delivery) = self.dispatch.next_delivery(&self.state, now) else { break };
             delivered += 1;
+            self.latencies.delivered(&delivery, now);
+            self.activities.of(delivery.queue).delivered += 1;
             self.put_delivery(&delivery)?;
         }
         self.answer_fetches();
@@ -44,6 +47,7 @@ impl Shard {
         while read < READINGS_PER_TURN {
             let Some(reading) = self.dispatch.next_reading(&self.state) else { break };
             read += 1;
+            self.activities.of(reading.queue).delivered += 1;
             self.put_message(reading.subscription, reading.queue, reading.seq, |frame, stored| put_reading(frame, &reading, stored))?;
         }
         self.metrics.consumed.add((delivered + read) as u64);
@@ -59,6 +63,11 @@ impl Shard {
     }
 
     fn put_delivery(&mut self, delivery: &Delivery) -> Result<(), Fault> {
+        if self.traces.are_on() {
+            let (traces, state) = (&mut self.traces, &self.state);
+            let queue = || state.queue(delivery.queue).expect("a delivery comes from a queue").name.clone();
+            self.payloads.with(delivery.queue, delivery.seq, |stored| traces.delivering(queue, delivery, stored))?;
+        }
         if delivery.subscription.is_pull() {
             let fetches = &mut self.fetches;
             return self.payloads.with(delivery.queue, delivery.seq, |stored| fetches.put(delivery, stored));
@@ -102,7 +111,8 @@ impl Shard {
         let (id, mut seqs) = match self.queue_of(&peek.queue) {
             Ok(queue) => {
                 let messages = queue.messages();
-                let first = messages.next_at(peek.from_seq);
+                let from = peek.start_at.as_ref().map_or(peek.from_seq, |start| start_of(queue, Some(start)));
+                let first = messages.next_at(from);
                 let max = usize::try_from(peek.max.clamp(1, PEEK_MAX)).expect("1,000 fits");
                 let seqs: Vec<_> = std::iter::successors(first, |seq| messages.next_at(seq + 1)).take(max).collect();
                 (queue.id, seqs.into_iter())
@@ -179,7 +189,8 @@ mod tests {
     fn a_delivery_written_by_hand_is_what_prost_reads() {
         let key = SubscriptionKey { session: SessionId(1), number: 300 };
         let lease_id = LeaseId { epoch: 1, counter: 2, secret: 3 };
-        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000 };
+        let delivery =
+            Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000, at: 0 };
         let content = Content {
             id: MessageId([9; 16]),
             published_at: 1_700_000_000_000,
