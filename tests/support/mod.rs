@@ -6,5 +6,7 @@
 pub(crate) mod broker;
 pub(crate) mod cli;
 pub(crate) mod corpus;
+pub(crate) mod go;
+pub(crate) mod node;
 pub(crate) mod payloads;
 pub(crate) mod raw;
