@@ -112,13 +112,15 @@ fn the_example_bills_orders_and_its_committed_code_is_current() {
     let proto = proto.to_str().expect("a path in UTF-8");
     let registered = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
     assert!(registered.status.success(), "{registered:?}");
-    let out = example.join("queues");
-    let out = out.to_str().expect("a path in UTF-8");
+    let config = example.join("qwerq.toml");
+    let config = config.to_str().expect("a path in UTF-8");
     if std::env::var_os("QWERQ_BLESS").is_some() {
-        assert!(broker.run(&["gen", "--lang", "go", "--out", out]).status.success());
+        assert!(broker.run(&["gen", "--config", config]).status.success());
     }
-    let checked = broker.run(&["gen", "--lang", "go", "--check", "--out", out]);
-    assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    for args in [&["gen", "--check", "--config", config][..], &["gen", "verify", "--config", config]] {
+        let checked = broker.run(args);
+        assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    }
 
     let programs = tempfile::tempdir().expect("a temporary directory");
     let built = Command::new("go").arg("build").arg("-o").arg(programs.path()).arg("./cmd/...").current_dir(&example).status();

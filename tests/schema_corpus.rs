@@ -1,6 +1,6 @@
 //! Real schemas through a broker and back: what was registered comes back byte for byte, and what contracts share is stored once.
 //!
-//! A seeded sample of the public files of `cargo xtask corpus`; `QWERQ_CORPUS_FULL=1` takes all of them.
+//! A seeded sample of the public files of `cargo xtask corpus`; `QWERQ_CORPUS=full` takes all of them.
 
 mod support;
 
@@ -44,7 +44,7 @@ fn bytes_below(folder: &Path) -> u64 {
 #[test]
 fn real_schemas_come_back_as_they_went_in_and_shared_files_are_stored_once() {
     let Some(packages) = corpus::packages() else { return };
-    let sample = if std::env::var_os("QWERQ_CORPUS_FULL").is_some() { usize::MAX } else { SAMPLE };
+    let sample = if corpus::is_full() { usize::MAX } else { SAMPLE };
     let mut broker = Broker::start(&[]);
     let before = bytes_below(&broker.data().join("store"));
     let mut distinct: HashSet<Bytes> = HashSet::new();

@@ -83,8 +83,15 @@ fn the_examples_code_is_what_the_compiler_makes_and_its_services_do_what_they_sa
     let proto = proto.to_str().expect("a path in UTF-8");
     let done = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
     assert!(done.status.success(), "{done:?}");
-    let checked = generate(&broker, "", &example.join("src/queues"), &["--check"]);
-    assert!(checked.status.success(), "{checked:?}");
+    let config = example.join("qwerq.toml");
+    let config = config.to_str().expect("a path in UTF-8");
+    if std::env::var_os("QWERQ_BLESS").is_some() {
+        assert!(broker.run(&["gen", "--config", config]).status.success());
+    }
+    for args in [&["gen", "--check", "--config", config][..], &["gen", "verify", "--config", config]] {
+        let checked = broker.run(args);
+        assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    }
 
     let Some(modules) = node_modules() else { return };
     let project = project(&modules);

@@ -9,4 +9,5 @@ pub(crate) mod corpus;
 pub(crate) mod go;
 pub(crate) mod node;
 pub(crate) mod payloads;
+pub(crate) mod project;
 pub(crate) mod raw;

@@ -21,7 +21,7 @@ pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
 pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
-    for (name, prepared) in [("corpus", corpus::run()), ("python", python::run()), ("typescript packages", typescript::install())] {
+    for (name, prepared) in [("python", python::run()), ("corpus", corpus::run()), ("typescript packages", typescript::install())] {
         if let Err(error) = prepared {
             eprintln!("xtask: {error:#}");
             tally.failed += 1;
