@@ -12,7 +12,7 @@ const WORDS: [&str; 3] = [
     "any arguments boolean case catch class constructor debugger declare default delete eval export extends finally from function get \
      globalThis hasOwnProperty implements import instanceof interface module new null number object of package private protected prototype \
      public require set string switch symbol this throw toJSON toString undefined valueOf var void with NaN Infinity Array Date Error Map \
-     Object Promise Set Uint8Array create bigint never unknown",
+     Object Promise Set Uint8Array create bigint never unknown infer keyof readonly unique asserts satisfies namespace",
     "append bool byte cap chan clear close comparable complex copy defer error fallthrough float32 float64 func go goto init int iota len main \
      make map max min nil panic print println range real recover rune select uint uintptr Reset ProtoMessage ProtoReflect Descriptor Marshal \
      GetType Context proto",
@@ -25,79 +25,61 @@ fn words() -> BTreeSet<&'static str> {
 
 /// Writes the folder.
 pub(crate) fn write(folder: &Path) {
-    let put = |name: &str, package: &str, text: &str| {
+    let put = |name: &str, syntax: &str, package: &str, text: &str| {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
-        fs::write(path, format!("syntax = \"proto3\";\npackage {package};\n{text}")).expect("writable");
+        fs::write(path, format!("syntax = \"{syntax}\";\npackage {package};\n{text}")).expect("writable");
     };
     let each =
-        |line: &dyn Fn(usize, &str) -> String| words().into_iter().enumerate().map(|(at, word)| line(at + 1, word)).collect::<String>();
-    put(
-        "words/messages.proto",
-        "words.messages",
-        &each(&|_, word| {
-            format!(
-                "message {word} {{ .words.messages.{word} again = 1; message Inner {{ repeated .words.messages.{word} {word} = 1; }} map<string, Inner> inner = 2; }}\n"
-            )
-        }),
-    );
-    put(
-        "words/enums.proto",
-        "words.enums",
-        &each(&|_, word| {
-            format!(
-                "enum {word} {{ {word}_zero = 0; {word}_{word} = 1; }}\nmessage Of_{word} {{ {word} of = 1; optional {word} {word} = 2; }}\n"
-            )
-        }),
-    );
-    put("words/values.proto", "words.values", &format!("enum Values {{ ZERO = 0;\n{} }}\n", each(&|at, word| format!("{word} = {at};\n"))));
-    put("words/fields.proto", "words.fields", &format!("message Fields {{\n{} }}\n", each(&|at, word| format!("string {word} = {at};\n"))));
-    put(
-        "words/optional.proto",
-        "words.optional",
-        &format!("message Fields {{\n{} }}\n", each(&|at, word| format!("optional int64 {word} = {at};\n"))),
-    );
-    put(
-        "words/oneofs.proto",
-        "words.oneofs",
-        &format!(
-            "message Oneofs {{\n{} }}\n",
-            each(&|at, word| { format!("oneof {word} {{ int32 {word}_a = {}; bytes {word}_b = {}; }}\n", 2 * at, 2 * at + 1) })
-        ),
-    );
-    put(
-        "words/choices.proto",
-        "words.choices",
-        &format!("message Choices {{ oneof choice {{\n{} }} }}\n", each(&|at, word| format!("double {word} = {at};\n"))),
-    );
+        |line: &dyn Fn(usize, &str) -> String| -> String { words().into_iter().enumerate().map(|(at, word)| line(at + 1, word)).collect() };
+    let messages = each(&|_, word| {
+        let own = format!(".words.messages.{word}");
+        format!("message {word} {{ {own} again = 1; message Inner {{ repeated {own} {word} = 1; }} map<string, Inner> inner = 2; }}\n")
+    });
+    put("words/messages.proto", "proto3", "words.messages", &messages);
+    let enums = each(&|_, word| {
+        let own = format!(".words.enums.{word}");
+        format!(
+            "enum {word} {{ {word}_zero = 0; {word}_{word} = 1; }}\nmessage Of_{word} {{ {own} the_color = 1; optional {own} {word} = 2; }}\n"
+        )
+    });
+    put("words/enums.proto", "proto3", "words.enums", &enums);
+    let values = each(&|at, word| format!("{word} = {at};\n"));
+    put("words/values.proto", "proto3", "words.values", &format!("enum Values {{ ZERO = 0;\n{values} }}\n"));
+    // What differs by its case only is legal in proto2.
+    let fields = each(&|at, word| format!("optional string {word} = {at};\n"));
+    put("words/fields.proto", "proto2", "words.fields", &format!("message Fields {{\n{fields} }}\n"));
+    let repeated = each(&|at, word| format!("repeated int64 {word} = {at};\n"));
+    put("words/repeated.proto", "proto2", "words.repeated", &format!("message Fields {{\n{repeated} }}\n"));
+    let oneofs = each(&|at, word| format!("oneof {word} {{ int32 {word}_a = {}; bytes {word}_b = {}; }}\n", 2 * at, 2 * at + 1));
+    put("words/oneofs.proto", "proto2", "words.oneofs", &format!("message Oneofs {{\n{oneofs} }}\n"));
+    let choices = each(&|at, word| format!("double {word} = {at};\n"));
+    put("words/choices.proto", "proto2", "words.choices", &format!("message Choices {{ oneof choice {{\n{choices} }} }}\n"));
     for (number, words) in WORDS.iter().enumerate() {
-        let package: Vec<&str> = words.split_whitespace().collect();
-        put(
-            &format!("words/package{number}.proto"),
-            &format!("words.package{number}.{}", package.join(".")),
-            "message Deep { Deep deep = 1; }\n",
-        );
+        let package = words.split_whitespace().collect::<Vec<_>>().join(".");
+        let name = format!("words/package{number}.proto");
+        put(&name, "proto3", &format!("words.package{number}.{package}"), "message Deep { Deep deep = 1; }\n");
     }
     let wide: String = (1..=1000).map(|at| format!("string field_{at} = {at};\n")).collect();
-    put("words/wide.proto", "words.wide", &format!("message Wide {{\n{wide} }}\n"));
-    put(
-        "words/cross/a.proto",
-        "words.cross",
-        "import \"words/cross/b.proto\";\nmessage A { B b = 1; Kind kind = 2; map<int32, B.Inner> inner = 3; }\n",
-    );
-    put(
-        "words/cross/b.proto",
-        "words.cross",
-        "import \"words/cross/c.proto\";\nmessage B { message Inner { C c = 1; } Inner inner = 1; }\nenum Kind { KIND_UNSPECIFIED = 0; }\n",
-    );
-    put("words/cross/c.proto", "words.cross", "message C { C c = 1; }\n");
-    put("words/circle/a.proto", "words.circle.one", "import \"words/circle/b.proto\";\nmessage A { words.circle.two.B b = 1; }\n");
-    put("words/circle/b.proto", "words.circle.two", "import \"words/circle/c.proto\";\nmessage B { words.circle.one.C c = 1; }\n");
-    put("words/circle/c.proto", "words.circle.one", "message C { C c = 1; }\n");
+    put("words/wide.proto", "proto3", "words.wide", &format!("message Wide {{\n{wide} }}\n"));
+    for (name, package, text) in [
+        ("cross/a", "cross", "import \"words/cross/b.proto\";\nmessage A { B b = 1; Kind kind = 2; map<int32, B.Inner> inner = 3; }\n"),
+        (
+            "cross/b",
+            "cross",
+            "import \"words/cross/c.proto\";\nmessage B { message Inner { C c = 1; } Inner inner = 1; }\nenum Kind { ZERO = 0; }\n",
+        ),
+        ("cross/c", "cross", "message C { C c = 1; }\n"),
+        ("circle/a", "circle.one", "import \"words/circle/b.proto\";\nmessage A { words.circle.two.B b = 1; }\n"),
+        ("circle/b", "circle.two", "import \"words/circle/c.proto\";\nmessage B { words.circle.one.C c = 1; }\n"),
+        ("circle/c", "circle.one", "message C { C c = 1; }\n"),
+    ] {
+        put(&format!("words/{name}.proto"), "proto3", &format!("words.{package}"), text);
+    }
     let mut config = String::new();
     for word in words() {
         writeln!(config, "[[queue]]\nname = \"{word}\"\nmessage = \"words.messages.{word}\"").expect("a string takes text");
     }
-    config.push_str("[[queue]]\nname = \"wide\"\nmessage = \"words.wide.Wide\"\nreply = \"words.fields.Fields\"\n");
+    config.push_str("[[queue]]\nname = \"wide\"\nmessage = \"words.wide.Wide\"\nreply = \"words.wide.Wide\"\n");
     fs::write(folder.join("qwerq.toml"), config).expect("writable");
 }
