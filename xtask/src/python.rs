@@ -5,6 +5,7 @@
 //! except in CI.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -18,8 +19,7 @@ const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf
 /// # Errors
 /// When a package cannot be installed.
 pub(crate) fn run() -> Result<()> {
-    let folder = target_dir().join("python");
-    let stamp = folder.join("qwerq-packages.txt");
+    let stamp = folder().join("qwerq-packages.txt");
     let wanted = PACKAGES.join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
@@ -29,14 +29,30 @@ pub(crate) fn run() -> Result<()> {
         println!("==> python: Skipped: `python3` is not installed");
         return Ok(());
     }
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
+    if folder().exists() {
+        fs::remove_dir_all(folder())?;
     }
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    let folder = environment()?;
     succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;
     fs::write(&stamp, wanted)?;
     println!("==> python: {} in {}", PACKAGES.join(", "), folder.display());
     Ok(())
+}
+
+fn folder() -> PathBuf {
+    target_dir().join("python")
+}
+
+/// The virtual environment, made when it is not there: it has pip, which a distribution's Python may lack.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn environment() -> Result<PathBuf> {
+    let folder = folder();
+    if !folder.join("bin/pip").exists() {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    }
+    Ok(folder)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -22,8 +22,8 @@ pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for (name, prepared) in [
-        ("corpus", corpus::run()),
         ("python", python::run()),
+        ("corpus", corpus::run()),
         ("typescript packages", typescript::install()),
         ("browser packages", browser::install()),
         ("asyncapi packages", asyncapi::install()),
