@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod broker;
 mod call;
+mod completions;
 mod confirmation;
 mod consume;
 mod contract;
@@ -19,6 +20,7 @@ mod generate;
 mod group;
 mod health;
 mod interruption;
+mod manual;
 mod message_json;
 mod moment;
 mod output;
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => manual::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -55,7 +55,10 @@ fn every_error_code_has_a_page_and_every_page_a_code() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut documents = pages(&root().join("docs"));
-    documents.extend(["README.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    documents.extend(
+        pages(&root().join("examples")).into_iter().filter(|page| !page.components().any(|part| part.as_os_str() == "node_modules")),
+    );
+    documents.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
     for document in documents {
         let text = fs::read_to_string(&document).expect("just listed");
         let folder = document.parent().expect("a file is in a folder");
@@ -82,6 +85,19 @@ fn the_image_is_built_with_the_pinned_toolchain() {
     let (version, _) = version.split_once('"').expect("a string ends");
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("the Dockerfile is there");
     assert!(dockerfile.contains(&format!("FROM rust:{version}-slim-")), "the Dockerfile builds with another Rust than {version}");
+    let label = format!("org.opencontainers.image.version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(dockerfile.contains(&label), "the image's label says another version than Cargo.toml: {label}");
+}
+
+#[test]
+fn what_the_compose_files_mount_is_there() {
+    for name in ["compose.yaml", "compose.monitoring.yaml"] {
+        let text = fs::read_to_string(root().join(name)).expect("the file is there");
+        let mounted: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split(':').next()).collect();
+        for file in mounted {
+            assert!(root().join(file).is_file(), "{name} mounts {file}, which is not there");
+        }
+    }
 }
 
 /// The anchor that forges give a heading.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::{BINARY, Broker};
+use support::corpus::say;
 
 /// The folder of the example with a queue.
 fn orders() -> PathBuf {
@@ -17,6 +18,23 @@ fn orders() -> PathBuf {
 /// The folder of the example with calls.
 fn pricing() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pricing")
+}
+
+/// The folder of the example with a stream.
+fn replay() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/replay")
+}
+
+/// A broker that has the contract of the stream. What the programs of this example do is compared with its page, in `pages.rs`.
+fn broker_with_stream() -> Broker {
+    let broker = Broker::start(&[]);
+    let created = broker.run(&["queue", "create", "movements", "--mode", "stream"]);
+    assert!(created.status.success(), "{created:?}");
+    let (folder, proto) = (replay().join("proto"), replay().join("proto/bank/v1/movement.proto"));
+    let [folder, proto] = [&folder, &proto].map(|path| path.to_str().expect("a path in UTF-8"));
+    let done = broker.run(&["schema", "register", "-q", "movements", "-p", proto, "-m", "bank.v1.Movement", "-I", folder]);
+    assert!(done.status.success(), "{done:?}");
+    broker
 }
 
 /// A broker that has a contract for each rpc of the example's service.
@@ -163,7 +181,7 @@ fn the_desk_answers_whoever_asks_and_finishes_when_it_closes() {
 
 #[test]
 fn committed_code_is_what_the_compiler_makes() {
-    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing())] {
+    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing()), (broker_with_stream(), replay())] {
         let checked = check(&broker, &example.join("src/queues"));
         assert!(checked.status.success(), "{checked:?}");
         assert!(text(&checked.stdout).ends_with("is up to date\n"));
@@ -172,13 +190,42 @@ fn committed_code_is_what_the_compiler_makes() {
 
 #[test]
 fn committed_code_and_lock_agree_without_a_broker_and_the_broker_has_the_same_contracts() {
-    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing())] {
+    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing()), (broker_with_stream(), replay())] {
         let nobody = ("QWERQ_BROKER", "127.0.0.1:1");
         let checked = Command::new(BINARY).args(["gen", "--check"]).current_dir(&example).envs([nobody]).output().expect("it runs");
         assert!(checked.status.success(), "{checked:?}");
         assert_eq!(text(&checked.stdout), "qwerq.lock is up to date\nsrc/queues is up to date\n");
         let verified = broker.command(&["gen", "verify"]).current_dir(&example).output().expect("it runs");
         assert!(verified.status.success(), "{verified:?}");
+    }
+}
+
+#[test]
+fn the_pipeline_ships_every_order_though_two_are_too_large() {
+    let missing = ["npm", "go"].into_iter().find(|tool| Command::new(tool).arg("version").output().is_err());
+    if let Some(tool) = missing {
+        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+        assert!(!in_ci, "`{tool}` is not installed");
+        return say(&format!("Skipped: `{tool}` is not installed"));
+    }
+    let binaries = Path::new(BINARY).parent().expect("a binary is in a folder").to_owned();
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(binaries).chain(std::env::split_paths(&rest))).expect("no folder has a colon");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pipeline/run.sh");
+    let ran = Command::new(script).env("PATH", path).env_remove("QWERQ_BROKER").env_remove("QWERQ_AUTH_TOKEN").output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let said: Vec<&str> = text(&ran.stdout).lines().collect();
+    for order in ["o-1", "o-2", "o-3", "o-4", "o-5.1", "o-5.2", "o-6.1", "o-6.2"] {
+        assert_eq!(said.iter().filter(|line| **line == format!("shipped {order}")).count(), 1, "{order}: {said:?}");
+    }
+    for (order, pieces) in [("o-5", 5), ("o-6", 6)] {
+        let split = format!("split {order} ({pieces} tea do not fit into one parcel) into 2 orders");
+        assert!(said.contains(&split.as_str()), "{split}: {said:?}");
+    }
+    // Nothing is left, neither orders nor dead letters.
+    for queue in ["orders ", "orders.dlq "] {
+        let line = said.iter().rev().find(|line| line.starts_with(queue)).unwrap_or_else(|| panic!("{queue}: {said:?}"));
+        assert_eq!(line.split_whitespace().nth(2), Some("0"), "{line}");
     }
 }
 

@@ -6,5 +6,6 @@
 pub(crate) mod broker;
 pub(crate) mod cli;
 pub(crate) mod corpus;
+pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod raw;

@@ -29,7 +29,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting and lints, warnings refused.
+    /// Formatting, lints and dependencies, warnings refused.
     Check,
     /// Every test: the crates with debug assertions, then the real binary in release.
     Test,
@@ -41,7 +41,7 @@ enum Task {
     Faults,
     /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
     Simulate(simulate::Args),
-    /// Builds the container image with the engine that is there.
+    /// Builds the container image without a container engine and tries what it promises.
     Image(image::Args),
 }
 
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Task::Corpus(args) => corpus::run_task(&args),
         Task::Faults => faults::run(),
         Task::Simulate(args) => simulate::run(&args),
-        Task::Image(args) => image::run(&args),
+        Task::Image(args) => image::run_task(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
