@@ -25,6 +25,7 @@ mod message_json;
 mod moment;
 mod output;
 mod peek;
+mod progress;
 mod publish;
 mod queue;
 mod queue_option;
