@@ -24,7 +24,7 @@ RUN cargo build --locked --profile "$PROFILE" --package qwer-q --bin qwer-q
 COPY . .
 # Cargo goes by times, and the files may be older than what was just built from empty ones.
 RUN find . -name '*.rs' -not -path './target/*' -exec touch {} + \
-    && cargo rustc --locked --profile "$PROFILE" --package qwer-q --bin qwer-q -- -C target-feature=+crt-static \
+    && cargo rustc --locked --profile "$PROFILE" --package qwer-q --bin qwer-q -- -C target-feature=+crt-static -C strip=symbols \
     && mkdir -p /out/empty \
     && cp target/*/qwer-q /out/qwer-q
 

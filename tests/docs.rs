@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use qwerq_proto::{Class, ErrorCode};
 
@@ -87,6 +88,18 @@ fn the_image_is_built_with_the_pinned_toolchain() {
     assert!(dockerfile.contains(&format!("FROM rust:{version}-slim-")), "the Dockerfile builds with another Rust than {version}");
     let label = format!("org.opencontainers.image.version=\"{}\"", env!("CARGO_PKG_VERSION"));
     assert!(dockerfile.contains(&label), "the image's label says another version than Cargo.toml: {label}");
+}
+
+#[test]
+fn prometheus_takes_the_configuration() {
+    let file = root().join("docs/monitoring/prometheus.yml");
+    let Ok(checked) = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(file).output() else {
+        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+        assert!(!in_ci, "`promtool` is not installed");
+        eprintln!("skipped: `promtool` is not installed");
+        return;
+    };
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 #[test]

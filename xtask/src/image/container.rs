@@ -17,13 +17,14 @@ use super::buildah::Config;
 use crate::step::find;
 
 /// What runs as root until the image's command takes its place: the network device, files and folders that every engine provides, and the
-/// volume. Arguments: root, volume, chroot and its arguments. The variables are the
+/// volume; then the root is made read-only, if that is asked for. Arguments: root, volume, `ro` or `rw`, chroot and its arguments. The variables are the
 /// image's from the beginning, so what is needed here is looked up in a subshell.
 const SETUP: &str = r#"
-root=$1 volume=$2; shift 2
+root=$1 volume=$2 access=$3; shift 3
 (
   PATH=/usr/sbin:/usr/bin:/sbin:/bin
   ip link set lo up
+  mount --bind "$root" "$root"
   mkdir -p "$root/proc" "$root/dev" "$root/etc"
   mount -t proc proc "$root/proc"
   mount -t tmpfs tmpfs "$root/dev"
@@ -33,9 +34,18 @@ root=$1 volume=$2; shift 2
   done
   echo '127.0.0.1 localhost' > "$root/etc/hosts"
   mount --bind "$volume" "$root/data"
+  mount -o "remount,bind,$access" "$root"
 )
 exec "$@"
 "#;
+
+/// What a container may do with its own files; the volume is another matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    ReadWrite,
+    /// As `docker run --read-only`.
+    ReadOnly,
+}
 
 /// The files of an image and how it wants to be started.
 pub(super) struct Image {
@@ -66,10 +76,13 @@ impl Image {
     }
 
     /// What `docker run` runs, with the volume at /data.
-    pub(super) fn command(&self, volume: &Path) -> Result<Command> {
+    pub(super) fn command(&self, volume: &Path, access: Access) -> Result<Command> {
         let mut command = self.tool("unshare")?;
         command.args(["--pid", "--mount", "--net", "--uts", "--ipc", "--fork", "--kill-child"]);
-        command.arg(tool("sh")?).args(["-euc", SETUP, "setup"]).arg(&self.root).arg(volume);
+        command.arg(tool("sh")?).args(["-euc", SETUP, "setup"]).arg(&self.root).arg(volume).arg(match access {
+            Access::ReadWrite => "rw",
+            Access::ReadOnly => "ro",
+        });
         let words = self.config.entrypoint.iter().chain(&self.config.cmd);
         command.args(self.chroot(words.map(String::as_str))?);
         Ok(command)
@@ -95,8 +108,8 @@ impl Image {
     }
 
     /// Starts a container and waits until the broker is ready.
-    pub(super) fn start(&self, volume: &Path, log: &Path) -> Result<Container<'_>> {
-        let mut unshare = self.command(volume)?.stdout(Stdio::piped()).stderr(File::create(log)?).spawn()?;
+    pub(super) fn start(&self, volume: &Path, access: Access, log: &Path) -> Result<Container<'_>> {
+        let mut unshare = self.command(volume, access)?.stdout(Stdio::piped()).stderr(File::create(log)?).spawn()?;
         let mut line = String::new();
         BufReader::new(unshare.stdout.take().expect("stdout is piped")).read_line(&mut line)?;
         if !line.contains("is ready: broker 0.0.0.0:9876, http 0.0.0.0:9877") {

@@ -102,7 +102,8 @@ fn missing(args: &Args) -> Option<String> {
 
 /// The binary as the Dockerfile links it.
 fn binary(profile: &str) -> Result<PathBuf> {
-    let arguments = ["rustc", "--profile", profile, "--package", "qwer-q", "--bin", "qwer-q", "--", "-C", "target-feature=+crt-static"];
+    let cargo = ["rustc", "--profile", profile, "--package", "qwer-q", "--bin", "qwer-q", "--"];
+    let arguments = [cargo.as_slice(), &["-C", "target-feature=+crt-static", "-C", "strip=symbols"]].concat();
     ensure!(Step::cargo("static binary", &arguments).run()? == Outcome::Passed, "the binary cannot be linked statically");
     let built = target_dir().join(if profile == "dev" { "debug" } else { profile }).join("qwer-q");
     // Cargo puts another one in its place when the tests are built again.

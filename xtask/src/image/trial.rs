@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::buildah::{Buildah, Config};
-use super::container::{Container, Image};
+use super::container::{Access, Container, Image};
 use super::folder;
 use crate::tally::Tally;
 
@@ -47,7 +47,7 @@ impl Trial<'_> {
         self.kept("it says what it is, and is no root", check(&self.image.config))?;
 
         let volume = self.image.volume(&folder().join("volume"))?;
-        let first = self.image.start(&volume, &self.log)?;
+        let first = self.image.start(&volume, Access::ReadWrite, &self.log)?;
         self.kept("it starts as PID 1 of its user", starts_as_its_user(&first, &self.image.config))?;
         self.kept("its health check finds it healthy", is_healthy(&first, &self.image.config))?;
         self.kept("it takes a message and gives it back", self.takes_and_gives(&first))?;
@@ -55,7 +55,7 @@ impl Trial<'_> {
         let receipts = self.stop_under_load(first);
         let receipts = self.kept("it stops under load, with 0, in less than 10 s", receipts)?;
 
-        let second = self.image.start(&volume, &self.log)?;
+        let second = self.kept("it starts again, with a read-only root", self.image.start(&volume, Access::ReadOnly, &self.log))?;
         self.kept("nothing acknowledged is lost", self.has_all(&second, &receipts))?;
         self.kept("a message from before is there after the start", self.has_kept(&second))?;
         let (status, _) = second.stop()?;
@@ -110,7 +110,7 @@ impl Trial<'_> {
     fn refuses_a_volume_of_root(&self) -> Result<()> {
         let volume = self.image.volume(&folder().join("volume-of-root"))?;
         std::os::unix::fs::chown(&volume, Some(0), Some(0))?;
-        let ended = self.image.command(&volume)?.output()?;
+        let ended = self.image.command(&volume, Access::ReadWrite)?.output()?;
         let said = String::from_utf8(ended.stderr)?;
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
         let uid = self.image.config.user.split(':').next().unwrap_or_default();
