@@ -9,7 +9,7 @@ WORKDIR /src
 FROM toolchain AS manifests
 COPY . .
 RUN find . -name Cargo.toml -o -name Cargo.lock \
-        -o -path '*/src/lib.rs' -o -path '*/src/main.rs' -o -path '*/src/bin/*.rs' -o -path '*/benches/*.rs' \
+        -o -regex '.*/\(src/\(lib\|main\|bin/[^/]*\)\|\(benches\|tests\)/\([^/]*\|[^/]*/main\)\)\.rs' \
         | while read -r file; do \
             mkdir -p "/manifests/${file%/*}"; \
             case $file in *.rs) echo 'fn main() {}' > "/manifests/$file" ;; *) cp "$file" "/manifests/$file" ;; esac; \

@@ -1,11 +1,14 @@
 //! The documents agree with the code and with each other: a page for every error code and no other, and no link into nothing.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use qwerq_proto::{Class, ErrorCode};
+use support::tool;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -80,6 +83,20 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
+fn every_page_is_in_an_index() {
+    for folder in ["docs", "docs/errors", "docs/adr", "docs/plans"] {
+        let folder = root().join(folder);
+        let index = fs::read_to_string(folder.join("README.md")).expect("each folder has an index");
+        for entry in fs::read_dir(&folder).expect("the folder is there") {
+            let name = entry.expect("the folder can be listed").file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") && name != "README.md" {
+                assert!(index.contains(&format!("]({name}")), "{} does not lead to {name}", folder.join("README.md").display());
+            }
+        }
+    }
+}
+
+#[test]
 fn the_image_is_built_with_the_pinned_toolchain() {
     let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).expect("rust-toolchain.toml is there");
     let (_, version) = toolchain.split_once("channel = \"").expect("a channel is pinned");
@@ -92,13 +109,11 @@ fn the_image_is_built_with_the_pinned_toolchain() {
 
 #[test]
 fn prometheus_takes_the_configuration() {
-    let file = root().join("docs/monitoring/prometheus.yml");
-    let Ok(checked) = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(file).output() else {
-        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-        assert!(!in_ci, "`promtool` is not installed");
-        eprintln!("skipped: `promtool` is not installed");
+    if !tool::are_installed(&["promtool"]) {
         return;
-    };
+    }
+    let file = root().join("docs/monitoring/prometheus.yml");
+    let checked = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(file).output().expect("it is installed");
     assert!(checked.status.success(), "{checked:?}");
 }
 

@@ -9,3 +9,4 @@ pub(crate) mod corpus;
 pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod raw;
+pub(crate) mod tool;

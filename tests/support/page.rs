@@ -14,7 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::broker::{BINARY, Broker};
+use super::broker::Broker;
+use super::tool;
 
 /// A fenced block of a Markdown file.
 pub(crate) struct Block {
@@ -161,12 +162,9 @@ impl Drop for Running {
 
 /// A shell that finds this build's `qwer-q` and the broker.
 fn shell(script: &str, broker: &Broker, folder: &Path) -> Command {
-    let binaries = Path::new(BINARY).parent().expect("a binary is in a folder").to_owned();
-    let rest = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(binaries).chain(std::env::split_paths(&rest))).expect("no folder has a colon");
     let mut command = Command::new("sh");
     command.args(["-euc", script]).current_dir(folder).stdin(Stdio::null());
-    command.env("PATH", path).env("QWERQ_BROKER", broker.broker()).env("QWERQ_HEALTH_ADDRESS", broker.http.to_string());
+    command.env("PATH", tool::path()).env("QWERQ_BROKER", broker.broker()).env("QWERQ_HEALTH_ADDRESS", broker.http.to_string());
     command.env_remove("QWERQ_AUTH_TOKEN");
     command
 }
