@@ -37,13 +37,13 @@ mod setting;
 mod size;
 mod start_at;
 mod table;
-mod timestamp;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use arguments::{Arguments, Command};
+use qwerq_broker::timestamp;
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {

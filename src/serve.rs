@@ -2,11 +2,13 @@
 //!
 //! What can be set is in `settings.rs`, where values come from in `sources.rs`; the broker itself is the crate `qwerq-broker`.
 
+mod proto_compiler;
 mod settings;
 mod sources;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -17,6 +19,7 @@ use qwerq_core::options::SchemaMode;
 use crate::failure::Failure;
 use crate::interruption::interruption;
 use crate::output;
+use proto_compiler::ProtoCompiler;
 use settings::{BROKER_SETTINGS, DurabilityMode, Settings, queue_default_settings};
 use sources::Sources;
 
@@ -77,7 +80,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
     let config = config(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("the system refuses threads: {error}")))?;
-    let served = runtime.block_on(async { qwerq_broker::serve(config, announce, interruption()).await });
+    let served = runtime.block_on(async { qwerq_broker::serve(config, Arc::new(ProtoCompiler), announce, interruption()).await });
     // A connection may still wait for a slow peer; nothing of it matters once the broker is drained.
     runtime.shutdown_background();
     served.map_err(|error| chain(&error))

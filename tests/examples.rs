@@ -37,6 +37,19 @@ fn broker_with_stream() -> Broker {
     broker
 }
 
+/// The folder of the example whose services are held to the lock by macros.
+fn shop() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shop-services")
+}
+
+/// A broker that has the contracts of the example's lock, and takes nothing without a contract.
+fn broker_with_shop() -> Broker {
+    let broker = Broker::start(&["--schema-mode", "strict"]);
+    let pushed = broker.command(&["gen", "push"]).current_dir(shop()).output().expect("it runs");
+    assert!(pushed.status.success(), "{pushed:?}");
+    broker
+}
+
 /// A broker that has a contract for each rpc of the example's service.
 fn broker_with_service() -> Broker {
     let broker = Broker::start(&["--schema-mode", "strict"]);
@@ -71,15 +84,19 @@ fn text(bytes: &[u8]) -> &str {
 
 /// Builds an example's services in the dev profile and gives the folder that they are in.
 fn services(package: &str) -> PathBuf {
+    build(package);
+    // Of <target>/<profile>/qwer-q.
+    let target = Path::new(BINARY).ancestors().nth(2).expect("a binary is in a profile's folder");
+    target.join("debug")
+}
+
+fn build(package: &str) {
     let build = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--package", package])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo runs");
     assert!(build.success());
-    // Of <target>/<profile>/qwer-q.
-    let target = Path::new(BINARY).ancestors().nth(2).expect("a binary is in a profile's folder");
-    target.join("debug")
 }
 
 /// A service that runs; killed when dropped.
@@ -114,8 +131,17 @@ impl Service {
 
     /// Ctrl-C.
     fn interrupt(&self) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
+    /// What an orchestrator does first.
+    fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("the service runs");
+        rustix::process::kill_process(pid, signal).expect("the service runs");
     }
 }
 
@@ -180,6 +206,44 @@ fn the_desk_answers_whoever_asks_and_finishes_when_it_closes() {
 }
 
 #[test]
+fn two_groups_handle_what_was_ordered_at_the_price_that_a_service_said() {
+    let (services, broker) = (services("example-shop-consumer"), broker_with_shop());
+    build("example-shop-publisher");
+    let order = |wishes: &[&str]| Service::start(&services.join("example-shop-publisher"), &broker, wishes).rest();
+    assert_eq!(order(&["tea", "1"]), ["no tea: the shop is closed"]);
+
+    let mut shop = Service::start(&services.join("example-shop-consumer"), &broker, &[]);
+    assert_eq!(shop.line(), "the shop is open");
+    assert_eq!(
+        order(&["tea", "2", "coffee", "10", "milk", "1", "sample", "1"]),
+        [
+            "ordered tea-1 for 990 cents",
+            "ordered coffee-2 for 8950 cents",
+            "no milk: nobody knows what milk costs",
+            "ordered sample-4 for 0 cents"
+        ]
+    );
+    let mut said: Vec<String> = (0..5).map(|_| shop.line()).collect();
+    said.sort();
+    assert_eq!(said, ["audited coffee-2", "audited sample-4", "audited tea-1", "billed coffee-2, attempt 2", "billed tea-1, attempt 1"]);
+    // The order that is given up is the last of its group; nobody says so but the broker.
+    while broker.metric("qwerq_queue_depth{queue=\"orders.created\"}") > 0.0 {}
+    shop.terminate();
+    assert_eq!(shop.rest(), ["closed, 9940 cents billed"]);
+    assert_eq!(order(&["tea", "1"]), ["no tea: the shop is closed"]);
+    let letters = broker.run(&["dlq", "peek", "-q", "orders.created"]);
+    assert!(text(&letters.stdout).contains("nothing to bill"), "{letters:?}");
+}
+
+#[test]
+fn a_service_that_was_compiled_against_other_contracts_does_not_start() {
+    let (services, broker) = (services("example-shop-consumer"), Broker::start(&[]));
+    let refused = Command::new(services.join("example-shop-consumer")).env("QWERQ_BROKER", broker.broker()).output().expect("it runs");
+    assert!(!refused.status.success());
+    assert!(text(&refused.stderr).contains("orders.created"), "{refused:?}");
+}
+
+#[test]
 fn committed_code_is_what_the_compiler_makes() {
     for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing()), (broker_with_stream(), replay())] {
         let checked = check(&broker, &example.join("src/queues"));
@@ -190,11 +254,17 @@ fn committed_code_is_what_the_compiler_makes() {
 
 #[test]
 fn committed_code_and_lock_agree_without_a_broker_and_the_broker_has_the_same_contracts() {
-    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing()), (broker_with_stream(), replay())] {
+    const WITH_CODE: &str = "qwerq.lock is up to date\nsrc/queues is up to date\n";
+    for (broker, example, expected) in [
+        (broker_with_contract(), orders(), WITH_CODE),
+        (broker_with_service(), pricing(), WITH_CODE),
+        (broker_with_stream(), replay(), WITH_CODE),
+        (broker_with_shop(), shop(), "qwerq.lock is up to date\n"),
+    ] {
         let nobody = ("QWERQ_BROKER", "127.0.0.1:1");
         let checked = Command::new(BINARY).args(["gen", "--check"]).current_dir(&example).envs([nobody]).output().expect("it runs");
         assert!(checked.status.success(), "{checked:?}");
-        assert_eq!(text(&checked.stdout), "qwerq.lock is up to date\nsrc/queues is up to date\n");
+        assert_eq!(text(&checked.stdout), expected);
         let verified = broker.command(&["gen", "verify"]).current_dir(&example).output().expect("it runs");
         assert!(verified.status.success(), "{verified:?}");
     }

@@ -7,13 +7,16 @@ pub mod config;
 pub mod files;
 pub mod http;
 pub mod journal;
+pub mod json;
 pub mod net;
 pub mod policies;
+pub mod proto_text;
 pub mod queue_options;
 pub mod registry;
 mod serve;
 pub mod shard;
 pub mod store;
+pub mod timestamp;
 pub mod token;
 
 pub use config::{Config, Durability};

@@ -12,6 +12,7 @@ use crate::calls::Calls;
 use crate::config::Config;
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
+use crate::proto_text::ProtoText;
 use crate::registry::Registry;
 use crate::shard::{Command, Fault, Shard, StartError, Stats};
 use crate::token::Token;
@@ -61,11 +62,16 @@ pub struct Addresses {
     pub http: SocketAddr,
 }
 
-/// Runs a broker until `stop` completes, then drains it.
+/// Runs a broker until `stop` completes, then drains it. `proto_text` compiles what comes as text over HTTP.
 ///
 /// # Errors
 /// [`ServeError`]; the process should exit non-zero.
-pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+pub async fn serve(
+    config: Config,
+    proto_text: Arc<dyn ProtoText>,
+    on_ready: impl FnOnce(Addresses),
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let config = Arc::new(config);
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
@@ -81,18 +87,17 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
-    let web = tokio::spawn(serve_http(
-        http_listener,
-        &config,
+    let shared = Arc::new(net::Shared::new(
+        Arc::clone(&config),
         Arc::clone(&metrics),
-        Arc::clone(&readiness),
+        Arc::clone(&registry),
+        Arc::clone(&policies),
+        Arc::clone(&calls),
         commands.clone(),
-        stop_receiver.clone(),
     ));
+    let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
     let started = {
-        let (config, metrics, registry, policies) =
-            (Arc::clone(&config), Arc::clone(&metrics), Arc::clone(&registry), Arc::clone(&policies));
-        let (calls, commands) = (Arc::clone(&calls), (commands.clone(), inbox));
+        let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
         tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
     };
     let shard = started
@@ -106,8 +111,7 @@ pub async fn serve(config: Config, on_ready: impl FnOnce(Addresses), stop: impl 
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
 
-    let shared = net::Shared::new(Arc::clone(&config), metrics, registry, policies, Arc::clone(&calls), commands.clone());
-    let connections = tokio::spawn(net::serve(broker_listener, Arc::new(shared), stop_receiver));
+    let connections = tokio::spawn(net::serve(broker_listener, shared, stop_receiver));
     let clockwork = {
         let calls = Arc::clone(&calls);
         tokio::spawn(async move { calls.keep_time().await })
@@ -157,25 +161,26 @@ fn address_of(listener: &TcpListener) -> Result<SocketAddr, ServeError> {
 
 fn serve_http(
     listener: TcpListener,
-    config: &Config,
-    metrics: Arc<Metrics>,
+    shared: Arc<net::Shared>,
     readiness: Arc<Readiness>,
-    commands: std::sync::mpsc::Sender<Command>,
+    proto_text: Arc<dyn ProtoText>,
     mut stop: watch::Receiver<bool>,
-) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-    let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts);
+) -> impl Future<Output = ()> + Send + 'static {
+    let config = &shared.config;
+    let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts, &config.allowed_origins);
+    let commands = shared.shard.clone();
     let stats = move || {
         let (reply, answer) = oneshot::channel();
         // A shard that is gone has no queues; the process is ending.
         let _ = commands.send(Command::Stats(reply));
         async move { answer.await.unwrap_or_else(|_| Stats::default()).queues }
     };
-    let state = HttpState::new(metrics, readiness, access, stats);
+    let state = HttpState::new(readiness, access, shared, proto_text, stats);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.
             let _ = stop.wait_for(|stop| *stop).await;
         })
-        .await
+        .await;
     }
 }

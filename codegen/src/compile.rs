@@ -6,6 +6,7 @@
 
 mod descriptor_set;
 mod include;
+mod texts;
 
 use std::{
     fs,
@@ -17,12 +18,13 @@ use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use protox::{
     Compiler,
-    file::{ChainFileResolver, GoogleFileResolver},
+    file::{ChainFileResolver, FileResolver, GoogleFileResolver},
 };
 
 use crate::{diagnostic::Diagnostic, ir::qualified};
 pub(crate) use descriptor_set::BUILT_IN;
-use include::{IncludeDirs, Sources};
+use include::{IncludeDirs, Sources, import_help};
+pub use texts::compile_texts;
 
 /// What a root file gives.
 #[derive(Debug, Clone)]
@@ -133,19 +135,30 @@ fn compile_text(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileEr
     let sources = Sources::default();
     let dirs = IncludeDirs::new(file, includes, sources.clone())?;
     let root = dirs.root_name().to_owned();
-    let mut resolver = ChainFileResolver::new();
-    // First, because a newer descriptor.proto among the includes does not parse and would shadow the built-in one.
-    resolver.add(GoogleFileResolver::new());
-    resolver.add(dirs);
-    let mut compiler = Compiler::with_file_resolver(resolver);
-    compiler.include_imports(true).include_source_info(true);
+    let mut compiler = compiler(dirs);
     if let Err(error) = compiler.open_file(&root) {
-        return Err(CompileError(sources.explain(&error, includes, file)));
+        return Err(CompileError(sources.explain(&error, file, |missing| import_help(missing, includes, file))));
     }
+    Ok(output(&compiler, &sources, root))
+}
+
+/// A compiler that finds files with `resolver`, besides those that are built in.
+fn compiler(resolver: impl FileResolver + 'static) -> Compiler {
+    let mut chain = ChainFileResolver::new();
+    // First, because a newer descriptor.proto among the includes does not parse and would shadow the built-in one.
+    chain.add(GoogleFileResolver::new());
+    chain.add(resolver);
+    let mut compiler = Compiler::with_file_resolver(chain);
+    compiler.include_imports(true).include_source_info(true);
+    compiler
+}
+
+/// What a compiler has made of a root file.
+fn output(compiler: &Compiler, sources: &Sources, root: String) -> Compiled {
     let raw = compiler.encode_file_descriptor_set();
     let files = FileDescriptorSet::decode(raw.as_slice()).expect("the compiler's own output decodes").file;
     let texts = sources.take_texts();
-    Ok(compiled(raw, texts, &files, vec![root]))
+    compiled(raw, texts, &files, vec![root])
 }
 
 fn compiled(descriptor_set: Vec<u8>, sources: Vec<(String, String)>, files: &[FileDescriptorProto], roots: Vec<String>) -> Compiled {

@@ -94,6 +94,7 @@ codes! {
     AtomicRefused = 1017, "atomic-refused", "Another item of the same atomic publish was refused.";
     WrongMode = 1018, "wrong-mode", "The request does not fit the queue's mode.";
     GroupExists = 1019, "group-exists", "The queue already has a consumer group of that name.";
+    OriginRefused = 1020, "origin-refused", "The Host or the Origin of an HTTP request is none that the broker answers to.";
     SchemaViolation = 1101, "schema-violation", "The payload breaks the queue's contract.";
     ContractRequired = 1102, "contract-required", "Strict mode: the queue has no contract.";
     SchemaNotFound = 1103, "schema-not-found", "The queue has no contract, or not that version of it.";
@@ -111,6 +112,7 @@ codes! {
     StorageFull = 2006, "storage-full", "The disk or the store's map is down to its reserve.";
     Draining = 2007, "draining", "The broker is shutting down.";
     Cancelled = 2008, "cancelled", "The client cancelled the request.";
+    Starting = 2009, "starting", "The broker is starting: it reads what it has stored.";
     FrameTooLarge = 3001, "frame-too-large", "A frame is longer than the negotiated limit.";
     MalformedFrame = 3002, "malformed-frame", "A frame cannot be parsed.";
     MalformedMessage = 3003, "malformed-message", "A frame's payload is not the message that its opcode demands.";

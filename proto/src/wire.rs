@@ -704,6 +704,9 @@ pub struct Peek {
     pub from_seq: u64,
     #[prost(uint32, tag = "3")]
     pub max: u32,
+    /// Instead of `from_seq`.
+    #[prost(message, optional, tag = "4")]
+    pub start_at: ::core::option::Option<StartAt>,
 }
 /// DEAD_LETTERS and DEAD_LETTERS_PURGE: some of a queue's dead letters. What is not set does not narrow the choice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

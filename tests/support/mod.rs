@@ -6,6 +6,7 @@
 pub(crate) mod broker;
 pub(crate) mod cli;
 pub(crate) mod corpus;
+pub(crate) mod http;
 pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod raw;

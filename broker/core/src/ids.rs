@@ -1,6 +1,7 @@
 //! The identifiers of the core. Ids are newtypes, so that a queue's number cannot pass for a group's.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Milliseconds since the Unix epoch on the core's logical clock, which never goes back.
 pub type Millis = u64;
@@ -63,10 +64,12 @@ impl MessageId {
     }
 }
 
+/// Crockford's base 32.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
 impl fmt::Display for MessageId {
     /// 26 characters of Crockford's base 32, as ULIDs are written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
         let value = u128::from_be_bytes(self.0);
         for shift in (0..26).rev() {
             let digit = (value >> (shift * 5)) & 31;
@@ -76,6 +79,32 @@ impl fmt::Display for MessageId {
         Ok(())
     }
 }
+
+impl FromStr for MessageId {
+    type Err = NoMessageId;
+
+    /// Reads what `Display` writes, in any case.
+    fn from_str(text: &str) -> Result<MessageId, NoMessageId> {
+        if text.len() != 26 {
+            return Err(NoMessageId);
+        }
+        let mut value = 0_u128;
+        for (at, letter) in text.bytes().enumerate() {
+            let digit = ALPHABET.iter().position(|known| known.eq_ignore_ascii_case(&letter)).ok_or(NoMessageId)?;
+            // 26 digits hold two bits more than 16 bytes.
+            if at == 0 && digit > 7 {
+                return Err(NoMessageId);
+            }
+            value = value << 5 | u128::try_from(digit).expect("five bits");
+        }
+        Ok(MessageId(value.to_be_bytes()))
+    }
+}
+
+/// A text that is no message id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a message id is 26 letters and digits of Crockford's base 32, the first at most 7")]
+pub struct NoMessageId;
 
 #[cfg(test)]
 mod tests {
@@ -89,5 +118,12 @@ mod tests {
         assert_eq!(early.to_string().len(), 26);
         assert!(early.to_string() < late.to_string());
         assert_eq!(MessageId([0xff; 16]).to_string(), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+        for id in [early, late, MessageId([0xff; 16])] {
+            assert_eq!(id.to_string().parse(), Ok(id));
+            assert_eq!(id.to_string().to_lowercase().parse(), Ok(id));
+        }
+        for text in ["", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "7ZZZZZZZZZZZZZZZZZZZZZZZZU", "7ZZZZZZZZZZZZZZZZZZZZZZZZ"] {
+            assert_eq!(text.parse::<MessageId>(), Err(NoMessageId), "{text:?}");
+        }
     }
 }

@@ -31,7 +31,7 @@ pub use delayed::{Delayed, DelayedKey, DelayedMessage};
 pub use dispatch::{Delivery, Dispatch, LeaseId, Proposal};
 pub use entry::{Applied, Body, Entry};
 pub use group::{Attempt, Group};
-pub use ids::{GroupId, MessageId, Millis, QueueId, Seq, SessionId, SubscriptionKey};
+pub use ids::{GroupId, MessageId, Millis, NoMessageId, QueueId, Seq, SessionId, SubscriptionKey};
 pub use interval::IntervalSet;
 pub use messages::Messages;
 pub use options::QueueOptions;

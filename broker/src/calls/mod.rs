@@ -98,6 +98,13 @@ impl Calls {
         self.lock().draining = true;
     }
 
+    /// Every open responder: its subscription, its queue, its bounds and the calls that it has.
+    #[must_use]
+    pub fn responders(&self) -> Vec<(SubscriptionKey, String, Bounds, usize)> {
+        let desk = self.lock();
+        desk.machine.responders().map(|(key, queue, bounds, calls)| (key, queue.to_owned(), bounds, calls)).collect()
+    }
+
     /// CALL from a client.
     ///
     /// # Errors

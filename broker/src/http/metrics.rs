@@ -211,6 +211,12 @@ impl Metrics {
         Metrics::default()
     }
 
+    /// Time since the start.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Counts a call that ended.
     pub fn called(&self, outcome: CallOutcome) {
         self.calls[outcome as usize].add(1);

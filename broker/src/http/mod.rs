@@ -1,27 +1,50 @@
-//! The HTTP port: probes, metrics and a page that says where to go.
+//! The HTTP port: probes, metrics, REST under /api/v1, and a page that says where to go.
 //!
-//! This module asks the broker through what [`HttpState`] holds and never touches journal, store or client sockets. Who may
-//! ask is decided in [`access`], once per group of routes; REST, WebSocket and dashboard join the guarded group.
+//! This module asks the broker through sessions ([`LocalSession`]) and what [`HttpState`] holds, and never touches journal, store or
+//! client sockets. Who may ask is decided in [`access`], once per group of routes. Every route but WebSockets is entered into its group
+//! with `routes!`, which also enters it into the OpenAPI document. Read on in [`router`], then `api/`.
 
 pub mod access;
+mod api;
+mod asyncapi;
+mod contracts;
+mod extract;
+mod login;
 pub mod metrics;
+mod openapi;
+mod problem;
 mod readiness;
+mod server;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::{Extension, Router};
+use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES};
 use tokio::net::TcpListener;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::net::{LocalSession, Shared};
+use crate::proto_text::ProtoText;
 
 pub use access::Access;
+use contracts::Contracts;
 pub use metrics::{CallOutcome, Metrics, QueueStats};
+use problem::Problem;
 pub use readiness::Readiness;
+
+/// Longest body of a request, in bytes: what one frame of the protocol takes.
+const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES as usize;
+
+/// How long a request may take, its body included, unless it is one that waits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;
 
@@ -31,48 +54,128 @@ pub struct HttpState {
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     access: Arc<Access>,
+    broker: Arc<Shared>,
+    contracts: Arc<Contracts>,
+    proto_text: Arc<dyn ProtoText>,
     queue_stats: Arc<dyn Fn() -> QueueStatsFuture + Send + Sync>,
 }
 
 impl HttpState {
     /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
-    pub fn new<F, Fut>(metrics: Arc<Metrics>, readiness: Arc<Readiness>, access: Access, queue_stats: F) -> HttpState
+    pub fn new<F, Fut>(
+        readiness: Arc<Readiness>,
+        access: Access,
+        broker: Arc<Shared>,
+        proto_text: Arc<dyn ProtoText>,
+        queue_stats: F,
+    ) -> HttpState
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
     {
-        HttpState { metrics, readiness, access: Arc::new(access), queue_stats: Arc::new(move || Box::pin(queue_stats())) }
+        let queue_stats = Arc::new(move || -> QueueStatsFuture { Box::pin(queue_stats()) });
+        let metrics = Arc::clone(&broker.metrics);
+        HttpState { metrics, readiness, access: Arc::new(access), broker, contracts: Arc::default(), proto_text, queue_stats }
+    }
+
+    /// A session with the broker, under the name that `schema clients` shows.
+    fn session(&self, client: &str) -> LocalSession {
+        LocalSession::open(&self.broker, client)
+    }
+
+    fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 }
 
 /// Serves HTTP until `shutdown` completes; then answers what is in flight and returns. A client that stops in the middle of
 /// its request can hold up the return, so a caller that must end bounds the wait.
-///
-/// # Errors
-/// When the listener fails for good.
-pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-    axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
+pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Future<Output = ()> + Send) {
+    server::serve(listener, router(state), shutdown).await;
 }
 
-/// Three groups of routes, by who may ask: anyone; whoever has the token; and the rest, which browsers can be tricked into
-/// asking and which therefore look at the Host header too.
+/// Four groups of routes, by who may ask: anyone; whoever has the token; whoever is about to present it; and the rest, which browsers can
+/// be tricked into asking and which therefore looks at Host and Origin too.
 fn router(state: HttpState) -> Router {
-    let probes = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
-    let scraped =
-        Router::new().route("/metrics", get(scrape)).route_layer(from_fn_with_state(Arc::clone(&state.access), access::require_token));
-    let guarded = Router::new()
-        .route("/", get(index))
-        .fallback(not_found)
-        .layer(from_fn_with_state(Arc::clone(&state.access), access::require_token_or_host));
-    probes.merge(scraped).merge(guarded).with_state(state)
+    let mut document = openapi::head();
+    // Methods that a route does not take are answered inside their group, so that its guard stands before them too.
+    let mut group = |routes: OpenApiRouter<HttpState>| {
+        let (router, described) = routes.split_for_parts();
+        document.merge(described);
+        router.method_not_allowed_fallback(method_not_allowed).route_layer(from_fn(access::named_body))
+    };
+    let access = state.access();
+    let patient = api::patient_routes().route_layer(from_fn_with_state(api::PATIENCE, in_time));
+    let prompt = api::routes().routes(routes!(asyncapi::asyncapi_json)).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let api = prompt.merge(patient).route_layer(from_fn_with_state(state.clone(), when_ready));
+    let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
+    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let guarded = group(guarded().merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let all = group(probes()).merge(scraped).merge(open).merge(guarded);
+    openapi::complete(&mut document);
+    all.layer(Extension(openapi::Document::new(&document)))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn(access::careful))
+        .with_state(state)
 }
 
-/// The process runs and answers.
+/// For anyone.
+fn probes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+/// For whoever has the token, under any name.
+fn scraped() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(scrape))
+}
+
+/// For whoever is about to present the token: login pages, and WebSockets that speak HELLO.
+fn open() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout))
+}
+
+/// For whoever has the token or a login, besides `api/`.
+fn guarded() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(index)).routes(routes!(openapi::openapi_json))
+}
+
+/// Middleware of what needs the shard, which a start may keep away for a while.
+async fn when_ready(State(state): State<HttpState>, request: Request, next: Next) -> Response {
+    match state.readiness.refusal() {
+        Some("starting") => {
+            let problem =
+                ErrorCode::Starting.with("the broker reads what it has stored; /readyz says when it is done").retry_after_ms(1_000);
+            Problem::from(problem).into_response()
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Middleware: an end to requests that take too long, mostly because their body does not come.
+async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let text = format!("the request took longer than {} s", limit.as_secs());
+            Problem::new(ErrorCode::Timeout, text).with_status(StatusCode::REQUEST_TIMEOUT).into_response()
+        }
+    }
+}
+
+/// The process runs and answers
+#[utoipa::path(get, path = "/healthz", tag = "operation", security(()), responses((status = 200, description = "It does", body = String, content_type = "text/plain")))]
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The broker takes requests.
+/// The broker takes requests
+#[utoipa::path(
+    get, path = "/readyz", tag = "operation", security(()),
+    responses(
+        (status = 200, description = "It does", body = String, content_type = "text/plain"),
+        (status = 503, description = "It is starting, or draining", body = String, content_type = "text/plain"),
+    )
+)]
 async fn readyz(State(state): State<HttpState>) -> Response {
     match state.readiness.refusal() {
         None => "ready\n".into_response(),
@@ -80,19 +183,32 @@ async fn readyz(State(state): State<HttpState>) -> Response {
     }
 }
 
+/// Metrics for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", tag = "operation",
+    responses((status = 200, description = "In Prometheus's text format", body = String, content_type = "text/plain"))
+)]
 async fn scrape(State(state): State<HttpState>) -> Response {
     let queues = (state.queue_stats)().await;
     let text = state.metrics.render(&queues);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
+/// A page for people
+#[utoipa::path(get, path = "/", tag = "dashboard", responses((status = 200, description = "The page", body = String, content_type = "text/html")))]
 async fn index() -> Response {
     let page = Html(INDEX);
     ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
 }
 
-async fn not_found() -> Response {
-    (StatusCode::NOT_FOUND, "There is nothing here. See / for what there is.\n").into_response()
+async fn not_found(request: Request) -> Problem {
+    let text = format!("there is nothing at {}; /api/v1/openapi.json lists what there is", request.uri().path());
+    Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::NOT_FOUND)
+}
+
+async fn method_not_allowed(request: Request) -> Problem {
+    let text = format!("{} does not take {}; the header Allow lists what it takes", request.uri().path(), request.method());
+    Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::METHOD_NOT_ALLOWED)
 }
 
 const INDEX: &str = concat!(
@@ -118,14 +234,17 @@ mod tests {
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
         stop: oneshot::Sender<()>,
-        task: tokio::task::JoinHandle<std::io::Result<()>>,
+        task: tokio::task::JoinHandle<()>,
     }
 
     async fn serve_with(access: Access, queues: Vec<QueueStats>) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
-        let state = HttpState::new(Arc::clone(&metrics), Arc::clone(&readiness), access, move || {
+        let readiness = Arc::new(Readiness::new());
+        let broker = Arc::new(Shared::in_tests(std::sync::mpsc::channel().0));
+        let metrics = Arc::clone(&broker.metrics);
+        let no_text = Arc::new(crate::proto_text::NoProtoText);
+        let state = HttpState::new(Arc::clone(&readiness), access, broker, no_text, move || {
             let queues = queues.clone();
             async move { queues }
         });
@@ -153,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn readiness_is_503_until_ready_and_again_while_draining() {
-        let served = serve_with(Access::new(None, &[]), vec![]).await;
+        let served = serve_with(Access::new(None, &[], &[]), vec![]).await;
         assert_eq!(served.get("/healthz", LOCAL).await.0, 200);
         let (status, answer) = served.get("/readyz", LOCAL).await;
         assert_eq!(status, 503);
@@ -170,7 +289,7 @@ mod tests {
     #[tokio::test]
     async fn a_scrape_shows_counters_and_the_queues_of_that_moment() {
         let orders = QueueStats { name: "orders".into(), depth: 7, in_flight: 2, ..QueueStats::default() };
-        let served = serve_with(Access::new(None, &[]), vec![orders]).await;
+        let served = serve_with(Access::new(None, &[], &[]), vec![orders]).await;
         served.metrics.published.add(3);
         let (status, answer) = served.get("/metrics", "Host: prometheus-target\r\n").await;
         assert_eq!(status, 200);
@@ -187,7 +306,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_the_host_must_be_ours() {
-        let served = serve_with(Access::new(None, &["Queue.Example".to_owned()]), vec![]).await;
+        let served = serve_with(Access::new(None, &["Queue.Example".to_owned()], &[]), vec![]).await;
         for (host, status) in [
             ("Host: localhost\r\n", 200),
             ("Host: LOCALHOST:9877\r\n", 200),
@@ -221,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_closes_all_but_the_probes() {
-        let served = serve_with(Access::new(Some(Token::new("s3cret")), &[]), vec![]).await;
+        let served = serve_with(Access::new(Some(Token::new("s3cret")), &[], &[]), vec![]).await;
         served.readiness.set_ready();
         for (headers, status) in [
             ("", 401),
@@ -247,9 +366,9 @@ mod tests {
 
     #[tokio::test]
     async fn serve_returns_after_shutdown() {
-        let served = serve_with(Access::new(None, &[]), vec![]).await;
+        let served = serve_with(Access::new(None, &[], &[]), vec![]).await;
         assert_eq!(served.get("/healthz", LOCAL).await.0, 200);
         served.stop.send(()).expect("the server waits for it");
-        served.task.await.unwrap().unwrap();
+        served.task.await.unwrap();
     }
 }

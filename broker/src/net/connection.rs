@@ -63,6 +63,7 @@ async fn converse(
         Ok((request_id, client, ack)) => {
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
             outbox.wake();
+            let _entered = shared.connections.enter(session, peer, &client);
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
             shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
@@ -268,40 +269,15 @@ async fn write_frames(mut write: impl AsyncWrite + Unpin, outbox: Arc<Outbox>) {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
     use std::sync::mpsc::{Receiver, channel};
 
-    use qwerq_core::QueueOptions;
-    use qwerq_core::options::SchemaMode;
     use tokio::io::DuplexStream;
 
     use super::*;
-    use crate::calls::Calls;
-    use crate::config::{Config, Durability};
-    use crate::http::Metrics;
-    use crate::policies::Policies;
-    use crate::registry::Registry;
 
     fn shared() -> (Arc<Shared>, Receiver<Command>) {
-        let config = Config {
-            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 0,
-            http_port: 0,
-            data_dir: "nowhere".into(),
-            schema_mode: SchemaMode::Permissive,
-            batch_interval: Duration::ZERO,
-            auth_token: None,
-            durability: Durability::Fsync,
-            auto_create: true,
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            queue_defaults: QueueOptions::default(),
-        };
         let (commands, inbox) = channel();
-        let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
-        let policies = Arc::new(Policies::new(SchemaMode::Permissive));
-        let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
-        (Arc::new(Shared::new(Arc::new(config), metrics, registry, policies, calls, commands)), inbox)
+        (Arc::new(Shared::in_tests(commands)), inbox)
     }
 
     async fn next(client: &mut DuplexStream, buffer: &mut BytesMut) -> Option<Frame> {

@@ -4,7 +4,9 @@
 //! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
 
 mod connection;
+mod connections;
 mod hello;
+mod local;
 mod requests;
 
 use std::sync::Arc;
@@ -24,6 +26,9 @@ use crate::registry::Registry;
 use crate::shard::Command;
 use crate::token::Token;
 
+pub use connections::{ConnectionInfo, Connections};
+pub use local::LocalSession;
+
 /// What every connection shares.
 #[derive(Debug)]
 pub struct Shared {
@@ -39,6 +44,8 @@ pub struct Shared {
     pub policies: Arc<Policies>,
     /// Calls in flight.
     pub calls: Arc<Calls>,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
     /// The shard.
     pub shard: Sender<Command>,
     next_session: AtomicU64,
@@ -56,7 +63,32 @@ impl Shared {
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
-        Shared { config, token, metrics, registry, policies, calls, shard, next_session: AtomicU64::new(1) }
+        let connections = Arc::default();
+        Shared { config, token, metrics, registry, policies, calls, connections, shard, next_session: AtomicU64::new(1) }
+    }
+
+    /// A broker with the usual settings whose shard is played by the test.
+    #[cfg(test)]
+    pub(crate) fn in_tests(shard: Sender<Command>) -> Shared {
+        use qwerq_core::options::SchemaMode;
+        let config = Config {
+            bind: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            http_port: 0,
+            data_dir: "nowhere".into(),
+            schema_mode: SchemaMode::Permissive,
+            batch_interval: std::time::Duration::ZERO,
+            auth_token: None,
+            durability: crate::Durability::Fsync,
+            auto_create: true,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            queue_defaults: qwerq_core::QueueOptions::default(),
+        };
+        let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
+        let policies = Arc::new(Policies::new(SchemaMode::Permissive));
+        let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
+        Shared::new(Arc::new(config), metrics, registry, policies, calls, shard)
     }
 
     fn new_session(&self) -> SessionId {

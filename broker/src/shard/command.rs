@@ -209,6 +209,8 @@ pub enum Command {
     DeadLettersPurge(Asker, wire::DeadLetters),
     /// The metrics page wants to know the queues.
     Stats(oneshot::Sender<Stats>),
+    /// Who consumes; of one queue if named.
+    Consumers(Option<String>, oneshot::Sender<Vec<ConsumerInfo>>),
     /// A spare segment was written.
     Spare(Result<Spare<<DiskFiles as Files>::File>, JournalError>),
     /// What was appended so far is on the disk; then the checkpoint may be written.
@@ -258,6 +260,7 @@ impl Command {
             | Command::Credit(..)
             | Command::Explaining(_)
             | Command::Stats(_)
+            | Command::Consumers(..)
             | Command::Spare(_)
             | Command::Synced(..)
             | Command::Checkpointed(_)
@@ -288,6 +291,31 @@ impl Command {
             other => other.asker().is_some_and(|asker| asker.request_id.is_none()),
         }
     }
+}
+
+/// A consumer, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerInfo {
+    /// The connection.
+    pub session: SessionId,
+    /// What its client calls itself.
+    pub client: String,
+    /// The client's number of the subscription; `None`: a fetch that waits.
+    pub subscription: Option<u32>,
+    /// The queue.
+    pub queue: String,
+    /// The group; `None`: it reads without one.
+    pub group: Option<String>,
+    /// Messages that it may hold; of a reader, what is left of its last grant.
+    pub prefetch: u32,
+    /// The same in bytes.
+    pub prefetch_bytes: u64,
+    /// Messages that it works on at once; of a reader 0.
+    pub concurrency: u32,
+    /// Messages that it holds.
+    pub in_flight: u32,
+    /// A lease of it expired, so it gets nothing until its connection shows a sign of life.
+    pub silent: bool,
 }
 
 /// What the metrics page shows of a shard.

@@ -7,6 +7,7 @@ use qwerq_proto::{LEASE_ID_BYTES, Opcode, encode_payload_frame, wire};
 use rustc_hash::FxHashMap;
 
 use super::command::Asker;
+use super::consume::start_of;
 use super::{Fault, Shard, reply};
 
 /// Messages that one turn delivers at most.
@@ -102,7 +103,8 @@ impl Shard {
         let (id, mut seqs) = match self.queue_of(&peek.queue) {
             Ok(queue) => {
                 let messages = queue.messages();
-                let first = messages.next_at(peek.from_seq);
+                let from = peek.start_at.as_ref().map_or(peek.from_seq, |start| start_of(queue, Some(start)));
+                let first = messages.next_at(from);
                 let max = usize::try_from(peek.max.clamp(1, PEEK_MAX)).expect("1,000 fits");
                 let seqs: Vec<_> = std::iter::successors(first, |seq| messages.next_at(seq + 1)).take(max).collect();
                 (queue.id, seqs.into_iter())

@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 mod command;
 mod consume;
+mod consumers;
 mod deliver;
 mod due;
 mod explain;
@@ -51,7 +52,7 @@ use crate::store::{Location, Store};
 use checkpoint::Checkpoints;
 use clients::Clients;
 use clock::Clock;
-pub use command::{ActivateCommand, Asker, Check, Command, Compare, PublishCommand, RegisterCommand, Stats, Window};
+pub use command::{ActivateCommand, Asker, Check, Command, Compare, ConsumerInfo, PublishCommand, RegisterCommand, Stats, Window};
 pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
@@ -245,6 +246,9 @@ impl Shard {
             Command::DeadLetters(asker, letters) => self.dead_letters(asker, &letters)?,
             Command::Redrive(asker, redrive) => self.redrive(asker, &redrive)?,
             Command::DeadLettersPurge(asker, letters) => self.dead_letters_purge(asker, &letters)?,
+            Command::Consumers(queue, reply) => {
+                let _ = reply.send(self.consumers(queue.as_deref()));
+            }
             Command::Stats(reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
                 let _ = reply.send(self.stats());

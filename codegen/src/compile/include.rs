@@ -67,17 +67,7 @@ impl FileResolver for IncludeDirs {
                         .help("save it as UTF-8; protobuf has no other encoding"),
                 )
             })?;
-            // Editors on Windows leave a byte order mark, which protoc ignores and protox refuses.
-            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-            if let Some((offset, edition)) = edition_of(text) {
-                return Err(self.sources.fail(
-                    Diagnostic::error(format!("`edition = \"{edition}\"` text cannot be compiled here"))
-                        .at(shown(&path), Some(line_column(&text.as_bytes()[..offset])))
-                        .help(EDITIONS_HELP),
-                ));
-            }
-            self.sources.note(name, &path, text);
-            return File::from_source(name, text);
+            return self.sources.file(name, &path, &text);
         }
         Err(protox::Error::file_not_found(name))
     }
@@ -101,6 +91,21 @@ struct SourceText {
 }
 
 impl Sources {
+    /// The file that a text is, which imports call `name` and the reader `path`.
+    pub(super) fn file(&self, name: &str, path: &Path, text: &str) -> Result<File, protox::Error> {
+        // Editors on Windows leave a byte order mark, which protoc ignores and protox refuses.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if let Some((offset, edition)) = edition_of(text) {
+            return Err(self.fail(
+                Diagnostic::error(format!("`edition = \"{edition}\"` text cannot be compiled here"))
+                    .at(shown(path), Some(line_column(&text.as_bytes()[..offset])))
+                    .help(EDITIONS_HELP),
+            ));
+        }
+        self.note(name, path, text);
+        File::from_source(name, text)
+    }
+
     fn note(&self, name: &str, path: &Path, text: &str) {
         let file = SourceText { name: name.to_owned(), path: path.to_owned(), text: text.to_owned() };
         self.0.borrow_mut().files.push(file);
@@ -120,7 +125,8 @@ impl Sources {
     }
 
     /// protox's error with the place as a path that the reader can open, and what to do.
-    pub(super) fn explain(&self, error: &protox::Error, includes: &[PathBuf], root: &Path) -> Diagnostic {
+    /// `import_help` says what to do about an import that is not found.
+    pub(super) fn explain(&self, error: &protox::Error, root: &Path, import_help: impl Fn(&str) -> String) -> Diagnostic {
         let mut read = self.0.borrow_mut();
         if let Some(failure) = read.failure.take() {
             return failure;
@@ -138,7 +144,7 @@ impl Sources {
         };
         if error.is_file_not_found() {
             let missing = message.split('\'').nth(1).unwrap_or_default();
-            return diagnostic.help(import_help(missing, includes, root));
+            return diagnostic.help(import_help(missing));
         }
         match message_help(message) {
             Some(help) => diagnostic.help(help),
@@ -158,7 +164,7 @@ fn split_place<'a>(text: &'a str, name: &str) -> Option<(Option<(usize, usize)>,
 }
 
 /// Names the folder that would make the import work, if an ancestor of the root file is one.
-fn import_help(missing: &str, includes: &[PathBuf], root: &Path) -> String {
+pub(super) fn import_help(missing: &str, includes: &[PathBuf], root: &Path) -> String {
     let absolute = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     if let Some(dir) = absolute.ancestors().skip(1).find(|dir| !missing.is_empty() && dir.join(missing).is_file()) {
         let relative = std::env::current_dir().ok().and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_owned));

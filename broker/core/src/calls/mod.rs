@@ -191,6 +191,14 @@ impl Calls {
         CallStats { handed: handed as u64, waiting: waiting as u64, responders: self.open.len() as u64 }
     }
 
+    /// Every open responder, by connection: its subscription, its queue, its bounds and the calls that it has.
+    pub fn responders(&self) -> impl Iterator<Item = (SubscriptionKey, &str, Bounds, usize)> {
+        self.open.iter().map(|(key, number)| {
+            let responder = &self.responders[number];
+            (*key, &*responder.queue, responder.bounds, responder.calls.len())
+        })
+    }
+
     /// Whether the connection has an open responder of that number.
     #[must_use]
     pub fn has_responder(&self, key: SubscriptionKey) -> bool {

@@ -5,6 +5,7 @@
 //! names a subscription, and the shell knows whose it is. Read on in `lease.rs`, `group_run.rs` and `isolation.rs`; `pull.rs` and
 //! `reader.rs` are the two other ways to get messages.
 
+mod consumer;
 mod expiry;
 mod explain;
 mod failure;
@@ -26,6 +27,7 @@ use crate::ids::{GroupId, Millis, QueueId, Seq, SessionId, SubscriptionKey};
 use crate::rejection::Rejection;
 use crate::state::State;
 
+pub use consumer::Consumer;
 use expiry::Sweeps;
 pub use explain::{Consumers, Head, Obstacle};
 use failure::Failure;

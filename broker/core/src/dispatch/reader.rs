@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-use crate::dispatch::{Bounds, Dispatch};
+use crate::dispatch::{Bounds, Consumer, Dispatch};
 use crate::ids::{QueueId, Seq, SessionId, SubscriptionKey};
 use crate::options::Mode;
 use crate::rejection::Rejection;
@@ -75,6 +75,18 @@ impl Reader {
 impl Readers {
     pub(crate) fn contains(&self, key: SubscriptionKey) -> bool {
         self.open.contains_key(&key)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = Consumer> {
+        self.open.iter().map(|(key, reader)| Consumer {
+            subscription: *key,
+            queue: reader.queue,
+            group: None,
+            bounds: reader.credit,
+            concurrency: 0,
+            in_flight: 0,
+            silent: false,
+        })
     }
 
     fn add(&mut self, key: SubscriptionKey, queue: QueueId, next: Seq, credit: Bounds) {

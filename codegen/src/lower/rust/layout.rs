@@ -228,7 +228,12 @@ impl Printer {
 
     /// `as_str_name` and `from_str_name`: functions whose body is one `match`.
     fn implementation(&mut self, item: &ItemImpl) -> Option<()> {
-        let (None, true) = (&item.trait_, item.generics.params.is_empty()) else { return None };
+        if let Some((of, _)) = &item.trait_ {
+            return self.named(item, of);
+        }
+        if !item.generics.params.is_empty() {
+            return None;
+        }
         self.attributes(&item.attrs)?;
         let of = flat_type(&item.self_ty)?;
         let line = format!("impl {of} {{");
@@ -265,6 +270,38 @@ impl Printer {
             self.line("}");
             self.depth -= 1;
             self.line("}");
+        }
+        self.depth -= 1;
+        self.line("}");
+        Some(())
+    }
+
+    /// `impl Trait for Type` with nothing but `const NAME: &'static str`.
+    fn named(&mut self, item: &ItemImpl, of: &syn::Path) -> Option<()> {
+        let [ImplItem::Const(name)] = item.items.as_slice() else { return None };
+        let (head, own) = (format!("impl {}", flat_path(of, false)?), flat_type(&item.self_ty)?);
+        let line = format!("{head} for {own} {{");
+        if self.fits(&line, 0) {
+            self.line(&line);
+        } else {
+            self.line(&head);
+            self.depth += 1;
+            self.line(&format!("for {own}"));
+            self.depth -= 1;
+            self.line("{");
+        }
+        self.depth += 1;
+        let (left, value) = (format!("const {}: &'static str =", name.ident), name.expr.to_token_stream().to_string());
+        let line = format!("{left} {value};");
+        // A text too long for a line of its own stays where it is.
+        let broken = !self.fits(&line, 0) && self.fits(&value, 5);
+        if broken {
+            self.line(&left);
+            self.depth += 1;
+            self.line(&format!("{value};"));
+            self.depth -= 1;
+        } else {
+            self.line(&line);
         }
         self.depth -= 1;
         self.line("}");

@@ -69,7 +69,9 @@ pub(super) fn emit(files: Vec<FileDescriptorProto>, names: &Names, diagnostics: 
     }
     unite(&mut modules);
     let mut texts = BTreeMap::new();
+    let full_names = names.full_names();
     for (path, items) in modules {
+        let items = with_full_names(items, &path, &full_names);
         let mut file = syn::File { shebang: None, frontmatter: None, attrs: Vec::new(), items };
         TextNames { path: path.clone(), values: &names.values, current: None }.visit_file_mut(&mut file);
         texts.insert(path, layout::print(&file.items));
@@ -187,6 +189,36 @@ fn join(items: &mut Vec<Item>, module: syn::ItemMod) {
         }
         (_, content) => items.push(Item::Mod(syn::ItemMod { content, ..module })),
     }
+}
+
+/// Says of every message and enum which type of the schema it is, behind its definition: macros compare it where types meet.
+fn with_full_names(items: Vec<Item>, path: &[String], full_names: &HashMap<&str, &str>) -> Vec<Item> {
+    let mut all = Vec::with_capacity(items.len() * 2);
+    for mut item in items {
+        if let Item::Mod(module) = &mut item
+            && let Some((_, content)) = &mut module.content
+        {
+            let path = [path, &[module.ident.to_string()]].concat();
+            *content = with_full_names(std::mem::take(content), &path, full_names);
+        }
+        let (ident, of) = match &item {
+            Item::Struct(item) => (&item.ident, "MessageType"),
+            Item::Enum(item) => (&item.ident, "EnumType"),
+            _ => {
+                all.push(item);
+                continue;
+            }
+        };
+        let rust = [path, &[ident.to_string()]].concat().join("::");
+        // The enum of a oneof is no type of the schema.
+        let named = full_names.get(rust.as_str()).map(|full_name| {
+            let of = syn::Ident::new(of, ident.span());
+            syn::parse_quote!(impl ::qwerq::#of for #ident { const NAME: &'static str = #full_name; })
+        });
+        all.push(item);
+        all.extend(named);
+    }
+    all
 }
 
 /// Puts the text names of renamed enum values back into `as_str_name` and `from_str_name`.

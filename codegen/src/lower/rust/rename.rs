@@ -38,6 +38,11 @@ impl Names {
     pub(super) fn path(&self, full_name: &str) -> Option<&str> {
         self.paths.get(full_name).map(String::as_str)
     }
+
+    /// The full name of every message and enum by its Rust path.
+    pub(super) fn full_names(&self) -> HashMap<&str, &str> {
+        self.paths.iter().map(|(full_name, path)| (path.as_str(), full_name.as_str())).collect()
+    }
 }
 
 /// Renames in `files` what would collide. `reserved` are type names that the root module has beside the schema's.

@@ -45,6 +45,8 @@ const (
 	ErrWrongMode Code = 1018
 	// ErrGroupExists: The queue already has a consumer group of that name.
 	ErrGroupExists Code = 1019
+	// ErrOriginRefused: The Host or the Origin of an HTTP request is none that the broker answers to.
+	ErrOriginRefused Code = 1020
 	// ErrSchemaViolation: The payload breaks the queue's contract.
 	ErrSchemaViolation Code = 1101
 	// ErrContractRequired: Strict mode: the queue has no contract.
@@ -79,6 +81,8 @@ const (
 	ErrDraining Code = 2007
 	// ErrCancelled: The client cancelled the request.
 	ErrCancelled Code = 2008
+	// ErrStarting: The broker is starting: it reads what it has stored.
+	ErrStarting Code = 2009
 	// ErrFrameTooLarge: A frame is longer than the negotiated limit.
 	ErrFrameTooLarge Code = 3001
 	// ErrMalformedFrame: A frame cannot be parsed.
@@ -121,6 +125,7 @@ var codeNames = map[Code]string{
 	ErrAtomicRefused:       "atomic-refused",
 	ErrWrongMode:           "wrong-mode",
 	ErrGroupExists:         "group-exists",
+	ErrOriginRefused:       "origin-refused",
 	ErrSchemaViolation:     "schema-violation",
 	ErrContractRequired:    "contract-required",
 	ErrSchemaNotFound:      "schema-not-found",
@@ -138,6 +143,7 @@ var codeNames = map[Code]string{
 	ErrStorageFull:         "storage-full",
 	ErrDraining:            "draining",
 	ErrCancelled:           "cancelled",
+	ErrStarting:            "starting",
 	ErrFrameTooLarge:       "frame-too-large",
 	ErrMalformedFrame:      "malformed-frame",
 	ErrMalformedMessage:    "malformed-message",

@@ -163,7 +163,7 @@ impl Client {
     /// # Errors
     /// `queue-not-found`; see [`Error`].
     pub async fn peek(&self, queue: &str, from_seq: u64, max: u32) -> Result<Vec<Peeked>, Error> {
-        let request = wire::Peek { queue: queue.to_owned(), from_seq, max };
+        let request = wire::Peek { queue: queue.to_owned(), from_seq, max, start_at: None };
         let reply = self.ask(Opcode::Peek, &request, Repeat::Safe).await?;
         let arrivals = Fetched::decode(&reply.expect(Opcode::Fetched)?)?.arrivals;
         Ok(arrivals.into_iter().map(Peeked::new).collect())

@@ -25,6 +25,14 @@ pub struct ServeOptions {
     pub contract: Option<[u8; 32]>,
 }
 
+impl ServeOptions {
+    /// Calls at once, with the default put in.
+    pub(crate) fn at_once(&self) -> usize {
+        let concurrency = if self.concurrency == 0 { CONCURRENCY_DEFAULT } else { self.concurrency };
+        concurrency as usize
+    }
+}
+
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -140,6 +148,12 @@ impl Responder {
         }
     }
 
+    /// What has arrived and was not taken yet, for whoever takes nothing more after it.
+    pub(crate) fn arrived(&mut self) -> Vec<Call> {
+        let arrived = self.ready.drain(..).chain(self.feed.clear());
+        arrived.filter(|call| !call.remaining().is_zero()).collect()
+    }
+
     /// Stops serving; calls that were handed out can still be replied to.
     ///
     /// # Errors
@@ -246,6 +260,12 @@ impl Call {
     /// [`Error::Closed`].
     pub fn fail(self, code: ErrorCode, message: impl Into<String>) -> Result<(), Error> {
         self.answer(wire::CallResponse { error: Some(code.with(message)), ..wire::CallResponse::default() })
+    }
+
+    /// Says that nobody serves any more and nothing was begun, which is what its caller would have heard a moment later.
+    pub(crate) fn turn_away(self) {
+        // Without a connection the caller has been told already.
+        let _ = self.fail(ErrorCode::NoResponders, "the responder stopped serving before it began with this call");
     }
 
     fn answer(mut self, response: wire::CallResponse) -> Result<(), Error> {

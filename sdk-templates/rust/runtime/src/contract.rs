@@ -40,6 +40,12 @@ pub struct ContractInfo {
 }
 
 impl ContractInfo {
+    /// These constants.
+    #[must_use]
+    pub const fn new(queue: &'static str, message_type: &'static str, fingerprint: [u8; 32], version: u32) -> ContractInfo {
+        ContractInfo { queue, message_type, fingerprint, version }
+    }
+
     /// The constants of `C`.
     #[must_use]
     pub const fn of<C: Contract>() -> ContractInfo {

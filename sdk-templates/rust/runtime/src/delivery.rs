@@ -66,6 +66,11 @@ impl Delivery {
         }
     }
 
+    /// Takes the lease out, so that facts and lease can go separate ways.
+    pub(crate) fn take_lease(&mut self) -> Option<Lease> {
+        self.lease.take()
+    }
+
     /// The queue that it came from.
     #[must_use]
     pub fn queue(&self) -> &str {

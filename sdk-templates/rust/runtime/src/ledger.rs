@@ -194,6 +194,14 @@ impl Lease {
         self.ledger.state.lock().is_lost(self.slot)
     }
 
+    /// When it is renewed no longer; now, when it has ended already.
+    pub(crate) fn renewed_until(&self) -> Instant {
+        match self.ledger.state.lock().slots[self.slot as usize] {
+            Slot::Held(ref held) => held.granted_at + self.ledger.max_lease,
+            Slot::Lost | Slot::Free => Instant::now(),
+        }
+    }
+
     /// Settles without waiting.
     pub(crate) fn settle(self, settlement: Settlement) -> Result<(), Error> {
         self.end(settlement, false).map(|_| ())

@@ -28,6 +28,8 @@
 //!   ([`Client::serve`], [`Service::serve`]) gets each call once; one whose deadline has passed does not reach a handler any more.
 //!   Without a subscription: [`Client::fetch`] pulls, and a detached lease outlives its connection ([`Client::settle_leases`]). A reader
 //!   without a group (of a stream, or [`ConsumeOptions::tail`]) gets deliveries without leases; settling one of these does nothing.
+//! - **Contracts.** Structs are held to the contracts in `qwerq.lock` while they compile ([`macro@queue`], [`macro@message`]), and the
+//!   program's contracts to the broker's when it starts ([`contracts!`], [`Contracts::check`]).
 //! - **Looking after a queue.** Options, groups, stored messages ([`Client::peek`]), dead letters ([`Client::dead_letters`],
 //!   [`Client::redrive`]) and contracts are calls on [`Client`].
 //! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,
@@ -44,6 +46,7 @@
 
 mod admin;
 mod allowance;
+mod app;
 mod arrival;
 mod backoff;
 mod bell;
@@ -52,6 +55,7 @@ mod call;
 mod carry;
 mod client;
 mod contract;
+mod contracts;
 mod dead_letters;
 mod delivery;
 mod dial;
@@ -63,33 +67,41 @@ mod id;
 mod lane;
 mod ledger;
 mod lock;
+mod macro_support;
 mod message;
 mod outcome;
 mod publish_frame;
 mod publisher;
 mod queue;
 mod request;
+mod schema_type;
 mod service;
+mod serving;
 mod session;
 mod shared;
 mod status;
 mod subscription;
+pub mod testing;
 mod window;
 mod wire_time;
+pub mod worker;
 
 pub use bytes::Bytes;
 pub use prost;
 pub use prost_types;
+pub use qwerq_macros::{contracts, enumeration, message, oneof, queue};
 pub use qwerq_proto as proto;
 pub use qwerq_proto::ErrorCode;
 
 pub use admin::{
     Explain, Explanation, GroupInfo, NewSchema, QueueInfo, QueueOptions, Schema, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
 };
+pub use app::{App, AppError};
 pub use builder::{ClientBuilder, Reconnect};
 pub use call::{Call, CallInfo, Replied, Responder, ServeOptions};
 pub use client::{Client, FetchOptions};
 pub use contract::{CallContract, Contract, ContractInfo};
+pub use contracts::{BrokerContract, ContractDifference, ContractPolicy, Contracts, ContractsError};
 pub use dead_letters::{DeadLetterFilter, DeadLetterPage, RedriveTo, Redriven};
 pub use delivery::{Delivery, LeaseId, Peeked, Settlement};
 pub use dial::{Dial, Stream};
@@ -98,6 +110,21 @@ pub use id::{MessageId, ParseIdError};
 pub use message::{Durability, Headers, Message, PublishOptions, Published};
 pub use publisher::{BatchReceipt, Publisher, Receipt};
 pub use queue::{Queue, ReceiveError, Typed, TypedSubscription, Undecodable};
+pub use qwerq_macros::{consumer, service};
+pub use schema_type::{EnumType, MessageType, OneofType};
 pub use service::{Service, TypedCall, TypedResponder};
+pub use serving::{Method, Serve};
 pub use status::Status;
 pub use subscription::{ConsumeOptions, StartAt, Subscription};
+pub use worker::body::Raw;
+pub use worker::ctx::{Ctx, FromCtx};
+pub use worker::failure::{Failure, IntoFailure};
+pub use worker::state::State;
+
+/// What the expansions of macros call; no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macro_support::{Bound, BySaying, ByText, NotBound, Returned, joined, length, text};
+    pub use crate::schema_type::is_same;
+    pub use crate::worker::attempt::{Attempting, Outcome};
+}

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use crate::call::{CONCURRENCY_DEFAULT, Call, CallInfo, Responder, ServeOptions, TIMEOUT_DEFAULT};
+use crate::call::{Call, CallInfo, Responder, ServeOptions, TIMEOUT_DEFAULT};
 use crate::client::Client;
 use crate::contract::{CallContract, ContractInfo};
 use crate::error::{DecodeError, Error};
 use crate::message::Message;
+use crate::serving::{Method, take_calls};
 use crate::status::Status;
 use qwerq_proto::ErrorCode;
 
@@ -30,7 +28,14 @@ where
     Rep: prost::Message + Default,
 {
     pub(crate) fn new<C: CallContract<Message = Req, Reply = Rep>>(client: &Client) -> Service<Req, Rep> {
-        Service { client: client.clone(), contract: ContractInfo::of::<C>(), reply_type: C::REPLY_TYPE, types: PhantomData }
+        Service::of(client, ContractInfo::of::<C>(), C::REPLY_TYPE)
+    }
+
+    /// A handle by values instead of a [`CallContract`]; for generated code.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(client: &Client, contract: ContractInfo, reply_type: &'static str) -> Service<Req, Rep> {
+        Service { client: client.clone(), contract, reply_type, types: PhantomData }
     }
 
     /// The contract that this handle was made for.
@@ -84,26 +89,10 @@ where
         Req: 'static,
         Rep: 'static,
     {
-        let at_once = if options.concurrency == 0 { CONCURRENCY_DEFAULT } else { options.concurrency };
-        let mut responder = self.responder(options).await?;
-        let handler = Arc::new(handler);
-        let mut running = JoinSet::new();
-        let mut stop = std::pin::pin!(stop);
-        let ended = loop {
-            tokio::select! {
-                () = &mut stop => break None,
-                Some(_) = running.join_next(), if !running.is_empty() => {}
-                next = responder.next(), if running.len() < at_once as usize => match next {
-                    Some(Ok(call)) => drop(running.spawn(answer(Arc::clone(&handler), call))),
-                    Some(Err(error)) => break Some(Err(error)),
-                    None => break Some(Ok(())),
-                },
-            }
-        };
-        let ended = match ended {
-            Some(ended) => ended,
-            None => responder.close().await,
-        };
+        let at_once = options.at_once();
+        let responder = self.responder(options).await?.inner;
+        let method = Method::new("", self.contract, handler);
+        let (mut running, ended) = take_calls(&method, responder, at_once, stop).await;
         while running.join_next().await.is_some() {}
         ended
     }
@@ -138,20 +127,6 @@ impl<Req, Rep> fmt::Debug for Service<Req, Rep> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("contract", &self.contract).field("reply_type", &self.reply_type).finish_non_exhaustive()
     }
-}
-
-/// Handles one call. Its caller may have gone, or the connection; then nobody waits for what became of it.
-async fn answer<Req, Rep, H, F>(handler: Arc<H>, typed: TypedCall<Req, Rep>)
-where
-    Rep: prost::Message,
-    H: Fn(Req, CallInfo) -> F,
-    F: Future<Output = Result<Rep, Status>>,
-{
-    let TypedCall { body, call, .. } = typed;
-    let _ = match handler(body, call.info()).await {
-        Ok(reply) => call.reply(Message::new(reply.encode_to_vec())),
-        Err(status) => call.fail(status.code, status.message),
-    };
 }
 
 /// Yields decoded calls. See [`Responder`].

@@ -686,12 +686,15 @@ impl Session {
         let call: wire::Call = decode(frame)?;
         let opened = self.carry.open.get(&call.subscription);
         let feed = opened.map(|opened| &opened.open.feed);
-        // Without a responder the call is dropped, which tells its caller.
         let call = Call::new(call, Arc::downgrade(&self.shared), now);
-        if let Some(Fed::Calls(feed)) = feed {
-            // The broker has given the places of those to others. Their handlers never see them.
-            feed.retain(|call| !call.remaining().is_zero());
-            feed.push(std::iter::once(call), None);
+        match feed {
+            Some(Fed::Calls(feed)) if opened.is_some_and(|opened| !opened.ending) => {
+                // The broker has given the places of those to others. Their handlers never see them.
+                feed.retain(|call| !call.remaining().is_zero());
+                feed.push(std::iter::once(call), None);
+            }
+            // It crossed an UNSUBSCRIBE.
+            _ => call.turn_away(),
         }
         Ok(())
     }

@@ -28,22 +28,38 @@ pub struct Queues2 {
     pub s: ::core::option::Option<r#mod::self_::r#type::aux::crate_::Struct>,
 }
 
+impl ::qwerq::MessageType for Queues2 {
+    const NAME: &'static str = "Queues";
+}
+
 /// Nested message and enum types in `Queues_2`.
 pub mod queues_2 {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Nested {}
+
+    impl ::qwerq::MessageType for Nested {
+        const NAME: &'static str = "Queues.Nested";
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Connect {}
 
+impl ::qwerq::MessageType for Connect {
+    const NAME: &'static str = "connect";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Mod {
     #[prost(message, optional, tag = "1")]
     pub self_: ::core::option::Option<r#mod::Self_>,
+}
+
+impl ::qwerq::MessageType for Mod {
+    const NAME: &'static str = "Mod";
 }
 
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
@@ -73,4 +89,8 @@ pub struct WellKnown {
         ::qwerq::prost::alloc::string::String,
         ::qwerq::prost_types::Any,
     >,
+}
+
+impl ::qwerq::MessageType for WellKnown {
+    const NAME: &'static str = "WellKnown";
 }

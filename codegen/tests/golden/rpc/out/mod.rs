@@ -19,3 +19,7 @@ pub use clients::{Queues, connect, contracts};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct A {}
+
+impl ::qwerq::MessageType for A {
+    const NAME: &'static str = "A";
+}

@@ -9,3 +9,7 @@ pub struct Queues {
     #[prost(string, tag = "1")]
     pub a: ::qwerq::prost::alloc::string::String,
 }
+
+impl ::qwerq::MessageType for Queues {
+    const NAME: &'static str = "clients.Queues";
+}

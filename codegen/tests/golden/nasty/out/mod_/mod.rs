@@ -11,3 +11,7 @@ pub struct Self_ {
     #[prost(string, tag = "1")]
     pub a: ::qwerq::prost::alloc::string::String,
 }
+
+impl ::qwerq::MessageType for Self_ {
+    const NAME: &'static str = "Mod.Self";
+}

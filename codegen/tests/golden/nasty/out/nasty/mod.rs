@@ -47,6 +47,10 @@ pub struct Fields {
     pub foo_2: ::core::option::Option<::qwerq::prost::alloc::string::String>,
 }
 
+impl ::qwerq::MessageType for Fields {
+    const NAME: &'static str = "nasty.Fields";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Oneofs {
@@ -64,15 +68,27 @@ pub struct Oneofs {
     pub r#type: ::core::option::Option<oneofs::Type>,
 }
 
+impl ::qwerq::MessageType for Oneofs {
+    const NAME: &'static str = "nasty.Oneofs";
+}
+
 /// Nested message and enum types in `Oneofs`.
 pub mod oneofs {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Kind {}
 
+    impl ::qwerq::MessageType for Kind {
+        const NAME: &'static str = "nasty.Oneofs.Kind";
+    }
+
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct KindOneOf {}
+
+    impl ::qwerq::MessageType for KindOneOf {
+        const NAME: &'static str = "nasty.Oneofs.KindOneOf";
+    }
 
     #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Oneof)]
     #[prost(prost_path = "::qwerq::prost")]
@@ -163,6 +179,10 @@ pub struct Accessors {
     pub merge_field: ::core::option::Option<i32>,
 }
 
+impl ::qwerq::MessageType for Accessors {
+    const NAME: &'static str = "nasty.Accessors";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Underscores {
@@ -170,6 +190,10 @@ pub struct Underscores {
     pub unnamed: ::core::option::Option<::qwerq::prost::alloc::string::String>,
     #[prost(oneof = "underscores::Unnamed2", tags = "3")]
     pub unnamed_2: ::core::option::Option<underscores::Unnamed2>,
+}
+
+impl ::qwerq::MessageType for Underscores {
+    const NAME: &'static str = "nasty.Underscores";
 }
 
 /// Nested message and enum types in `Underscores`.
@@ -187,6 +211,10 @@ pub mod underscores {
 #[repr(i32)]
 pub enum Color {
     Red = 0,
+}
+
+impl ::qwerq::EnumType for Color {
+    const NAME: &'static str = "nasty.Color";
 }
 
 impl Color {
@@ -213,11 +241,19 @@ impl Color {
 #[prost(prost_path = "::qwerq::prost")]
 pub struct String {}
 
+impl ::qwerq::MessageType for String {
+    const NAME: &'static str = "nasty.string_";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct String2 {
     #[prost(message, optional, tag = "1")]
     pub s: ::core::option::Option<String>,
+}
+
+impl ::qwerq::MessageType for String2 {
+    const NAME: &'static str = "nasty.String";
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -227,11 +263,19 @@ pub struct Foo {
     pub inner: ::core::option::Option<foo::Inner>,
 }
 
+impl ::qwerq::MessageType for Foo {
+    const NAME: &'static str = "nasty.Foo";
+}
+
 /// Nested message and enum types in `Foo`.
 pub mod foo {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Inner {}
+
+    impl ::qwerq::MessageType for Inner {
+        const NAME: &'static str = "nasty.Foo.Inner";
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -243,11 +287,19 @@ pub struct Foo2 {
     pub foo: ::core::option::Option<Foo>,
 }
 
+impl ::qwerq::MessageType for Foo2 {
+    const NAME: &'static str = "nasty.foo";
+}
+
 /// Nested message and enum types in `foo_2`.
 pub mod foo_2 {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Inner {}
+
+    impl ::qwerq::MessageType for Inner {
+        const NAME: &'static str = "nasty.foo.Inner";
+    }
 }
 
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
@@ -259,6 +311,10 @@ pub struct Foo3 {
     pub foos: ::std::collections::HashMap<::qwerq::prost::alloc::string::String, Foo2>,
 }
 
+impl ::qwerq::MessageType for Foo3 {
+    const NAME: &'static str = "nasty.Foo_";
+}
+
 /// Nested message and enum types in `Foo__3`.
 pub mod foo_3 {
     #[derive(
@@ -268,6 +324,10 @@ pub mod foo_3 {
     #[repr(i32)]
     pub enum E {
         A = 0,
+    }
+
+    impl ::qwerq::EnumType for E {
+        const NAME: &'static str = "nasty.Foo_.E";
     }
 
     impl E {
@@ -298,6 +358,10 @@ pub struct Self_ {
     pub self_: ::core::option::Option<::qwerq::prost::alloc::boxed::Box<Self_>>,
 }
 
+impl ::qwerq::MessageType for Self_ {
+    const NAME: &'static str = "nasty.Self";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Option {
@@ -307,11 +371,19 @@ pub struct Option {
     pub vec: ::qwerq::prost::alloc::vec::Vec<Vec>,
 }
 
+impl ::qwerq::MessageType for Option {
+    const NAME: &'static str = "nasty.Option";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Vec {
     #[prost(map = "string, message", tag = "1")]
     pub maps: ::std::collections::HashMap<::qwerq::prost::alloc::string::String, HashMap>,
+}
+
+impl ::qwerq::MessageType for Vec {
+    const NAME: &'static str = "nasty.Vec";
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -321,11 +393,19 @@ pub struct HashMap {
     pub r#box: ::core::option::Option<Box>,
 }
 
+impl ::qwerq::MessageType for HashMap {
+    const NAME: &'static str = "nasty.HashMap";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Box {
     #[prost(message, optional, tag = "1")]
     pub result: ::core::option::Option<Result>,
+}
+
+impl ::qwerq::MessageType for Box {
+    const NAME: &'static str = "nasty.Box";
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -335,6 +415,10 @@ pub struct Result {
     pub some: ::core::option::Option<i32>,
     #[prost(oneof = "result::O", tags = "2, 3")]
     pub o: ::core::option::Option<result::O>,
+}
+
+impl ::qwerq::MessageType for Result {
+    const NAME: &'static str = "nasty.Result";
 }
 
 /// Nested message and enum types in `Result`.
@@ -356,15 +440,27 @@ pub struct None {
     pub none: ::core::option::Option<::qwerq::prost::alloc::string::String>,
 }
 
+impl ::qwerq::MessageType for None {
+    const NAME: &'static str = "nasty.None";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Ok {}
+
+impl ::qwerq::MessageType for Ok {
+    const NAME: &'static str = "nasty.Ok";
+}
 
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Default {
     #[prost(message, optional, tag = "1")]
     pub clone: ::core::option::Option<Clone>,
+}
+
+impl ::qwerq::MessageType for Default {
+    const NAME: &'static str = "nasty.Default";
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -374,11 +470,19 @@ pub struct Clone {
     pub message: ::core::option::Option<Message>,
 }
 
+impl ::qwerq::MessageType for Clone {
+    const NAME: &'static str = "nasty.Clone";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Message {
     #[prost(message, optional, tag = "1")]
     pub eq: ::core::option::Option<PartialEq>,
+}
+
+impl ::qwerq::MessageType for Message {
+    const NAME: &'static str = "nasty.Message";
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -388,6 +492,10 @@ pub struct PartialEq {
     pub debug: ::core::option::Option<Debug>,
 }
 
+impl ::qwerq::MessageType for PartialEq {
+    const NAME: &'static str = "nasty.PartialEq";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Debug {
@@ -395,9 +503,17 @@ pub struct Debug {
     pub debug: ::qwerq::prost::alloc::string::String,
 }
 
+impl ::qwerq::MessageType for Debug {
+    const NAME: &'static str = "nasty.Debug";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Send {}
+
+impl ::qwerq::MessageType for Send {
+    const NAME: &'static str = "nasty.Send";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -406,11 +522,19 @@ pub struct Prost {
     pub core: ::core::option::Option<Core>,
 }
 
+impl ::qwerq::MessageType for Prost {
+    const NAME: &'static str = "nasty.prost";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Core {
     #[prost(enumeration = "core::Std", optional, tag = "1")]
     pub alloc: ::core::option::Option<i32>,
+}
+
+impl ::qwerq::MessageType for Core {
+    const NAME: &'static str = "nasty.core";
 }
 
 /// Nested message and enum types in `core`.
@@ -422,6 +546,10 @@ pub mod core {
     #[repr(i32)]
     pub enum Std {
         A = 0,
+    }
+
+    impl ::qwerq::EnumType for Std {
+        const NAME: &'static str = "nasty.core.std";
     }
 
     impl Std {
@@ -452,11 +580,19 @@ pub struct Type {
     pub r#type: ::core::option::Option<r#type::Type>,
 }
 
+impl ::qwerq::MessageType for Type {
+    const NAME: &'static str = "nasty.Type";
+}
+
 /// Nested message and enum types in `Type`.
 pub mod r#type {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Type {}
+
+    impl ::qwerq::MessageType for Type {
+        const NAME: &'static str = "nasty.Type.Type";
+    }
 
     /// Nested message and enum types in `Type`.
     pub mod r#type {
@@ -465,6 +601,10 @@ pub mod r#type {
         pub struct Type {
             #[prost(message, optional, boxed, tag = "1")]
             pub r#type: ::core::option::Option<::qwerq::prost::alloc::boxed::Box<Type>>,
+        }
+
+        impl ::qwerq::MessageType for Type {
+            const NAME: &'static str = "nasty.Type.Type.Type";
         }
     }
 }
@@ -476,16 +616,28 @@ pub struct _12 {
     pub inner: ::core::option::Option<_1_2::Inner>,
 }
 
+impl ::qwerq::MessageType for _12 {
+    const NAME: &'static str = "nasty._1";
+}
+
 /// Nested message and enum types in `_1_2`.
 pub mod _1_2 {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Inner {}
+
+    impl ::qwerq::MessageType for Inner {
+        const NAME: &'static str = "nasty._1.Inner";
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Enums {}
+
+impl ::qwerq::MessageType for Enums {
+    const NAME: &'static str = "nasty.Enums";
+}
 
 /// Nested message and enum types in `Enums`.
 pub mod enums {
@@ -507,6 +659,10 @@ pub mod enums {
         Unnamed2 = 9,
         Min = -2147483648,
         Max = 2147483647,
+    }
+
+    impl ::qwerq::EnumType for Values {
+        const NAME: &'static str = "nasty.Enums.Values";
     }
 
     impl Values {
@@ -598,6 +754,10 @@ pub struct Defaults {
     pub grouped: ::core::option::Option<defaults::Grouped>,
 }
 
+impl ::qwerq::MessageType for Defaults {
+    const NAME: &'static str = "nasty.Defaults";
+}
+
 /// Nested message and enum types in `Defaults`.
 pub mod defaults {
     #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
@@ -605,6 +765,10 @@ pub mod defaults {
     pub struct Grouped {
         #[prost(message, optional, boxed, tag = "1")]
         pub again: ::core::option::Option<::qwerq::prost::alloc::boxed::Box<Grouped>>,
+    }
+
+    impl ::qwerq::MessageType for Grouped {
+        const NAME: &'static str = "nasty.Defaults.Grouped";
     }
 }
 
@@ -620,11 +784,19 @@ pub struct Cluster {
     pub config_kind: ::core::option::Option<cluster::ConfigKind>,
 }
 
+impl ::qwerq::MessageType for Cluster {
+    const NAME: &'static str = "nasty.Cluster";
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration)]
 #[prost(prost_path = "::qwerq::prost")]
 #[repr(i32)]
 pub enum Some {
     A = 0,
+}
+
+impl ::qwerq::EnumType for Some {
+    const NAME: &'static str = "nasty.Some";
 }
 
 impl Some {

@@ -18,6 +18,10 @@ pub struct Order {
     pub total_cents: i64,
 }
 
+impl ::qwerq::MessageType for Order {
+    const NAME: &'static str = "shop.v1.Order";
+}
+
 /// So many pieces of one article.
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -26,4 +30,8 @@ pub struct Line {
     pub article: ::qwerq::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub quantity: u32,
+}
+
+impl ::qwerq::MessageType for Line {
+    const NAME: &'static str = "shop.v1.Line";
 }

@@ -12,6 +12,10 @@ pub struct QuoteRequest {
     pub quantity: u32,
 }
 
+impl ::qwerq::MessageType for QuoteRequest {
+    const NAME: &'static str = "shop.v1.QuoteRequest";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Quote {
@@ -20,4 +24,8 @@ pub struct Quote {
     /// Where the total is less than quantity times price.
     #[prost(string, tag = "2")]
     pub discount: ::qwerq::prost::alloc::string::String,
+}
+
+impl ::qwerq::MessageType for Quote {
+    const NAME: &'static str = "shop.v1.Quote";
 }

@@ -37,6 +37,10 @@ pub struct Features {
     pub choice: ::core::option::Option<features::Choice>,
 }
 
+impl ::qwerq::MessageType for Features {
+    const NAME: &'static str = "edition.v1.Features";
+}
+
 /// Nested message and enum types in `Features`.
 pub mod features {
     #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -46,6 +50,10 @@ pub mod features {
         pub text: ::qwerq::prost::alloc::string::String,
     }
 
+    impl ::qwerq::MessageType for Inner {
+        const NAME: &'static str = "edition.v1.Features.Inner";
+    }
+
     #[derive(
         Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration,
     )]
@@ -53,6 +61,10 @@ pub mod features {
     #[repr(i32)]
     pub enum Kind {
         A = 1,
+    }
+
+    impl ::qwerq::EnumType for Kind {
+        const NAME: &'static str = "edition.v1.Features.Kind";
     }
 
     impl Kind {

@@ -29,11 +29,19 @@ pub struct ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt {
     >,
 }
 
+impl ::qwerq::MessageType for ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt";
+}
+
 /// Nested message and enum types in `ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt`.
 pub mod a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
     #[prost(prost_path = "::qwerq::prost")]
     pub struct Inner {}
+
+    impl ::qwerq::MessageType for Inner {
+        const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt.Inner";
+    }
 
     /// Nested message and enum types in `Inner`.
     pub mod inner {
@@ -47,6 +55,10 @@ pub mod a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behin
                 >,
             >,
         }
+
+        impl ::qwerq::MessageType for ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt {
+            const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt.Inner.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt";
+        }
     }
 
     #[derive(
@@ -57,6 +69,10 @@ pub mod a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behin
     pub enum ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindItKind {
         Unspecified = 0,
         ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt = 1,
+    }
+
+    impl ::qwerq::EnumType for ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindItKind {
+        const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindIt.ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindItKind";
     }
 
     impl ANameSoLongThatNoLineCanHoldItAndThenSomeMoreLettersBehindItKind {
@@ -791,6 +807,11 @@ pub struct Widths {
     pub o: ::core::option::Option<widths::O>,
 }
 
+impl ::qwerq::MessageType for Widths {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Widths";
+}
+
 /// Nested message and enum types in `Widths`.
 pub mod widths {
     #[derive(Clone, PartialEq, ::qwerq::prost::Oneof)]
@@ -1002,9 +1023,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1013,9 +1046,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1024,9 +1069,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1035,9 +1092,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1046,9 +1115,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1057,9 +1138,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1068,9 +1161,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1079,9 +1184,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1090,9 +1207,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1101,9 +1230,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1112,9 +1253,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1123,9 +1276,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1134,9 +1299,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1145,9 +1322,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1156,9 +1345,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1167,9 +1368,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1178,9 +1391,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {
+}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -1190,9 +1415,21 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee {
+}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
@@ -1202,10 +1439,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1215,10 +1464,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1228,10 +1489,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1241,10 +1514,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1254,10 +1539,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1267,10 +1564,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1280,10 +1589,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1293,10 +1614,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1306,10 +1639,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1319,10 +1664,22 @@ pub struct Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
     pub a: i32,
 }
 
+impl ::qwerq::MessageType
+    for Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
 {}
+
+impl ::qwerq::MessageType
+    for Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -1332,6 +1689,11 @@ pub enum Wx {
     W1B = 1,
     #[deprecated]
     W1CX = 2,
+}
+
+impl ::qwerq::EnumType for Wx {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wx";
 }
 
 impl Wx {
@@ -1372,6 +1734,11 @@ pub enum Wxx {
     W2CXx = 2,
 }
 
+impl ::qwerq::EnumType for Wxx {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxx";
+}
+
 impl Wxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1408,6 +1775,11 @@ pub enum Wxxx {
     W3Bbb = 1,
     #[deprecated]
     W3CXxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxx {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxx";
 }
 
 impl Wxxx {
@@ -1448,6 +1820,11 @@ pub enum Wxxxx {
     W4CXxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxx {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxx";
+}
+
 impl Wxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1484,6 +1861,11 @@ pub enum Wxxxxx {
     W5Bbbbb = 1,
     #[deprecated]
     W5CXxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxx {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxx";
 }
 
 impl Wxxxxx {
@@ -1524,6 +1906,10 @@ pub enum Wxxxxxx {
     W6CXxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxx";
+}
+
 impl Wxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1560,6 +1946,10 @@ pub enum Wxxxxxxx {
     W7Bbbbbbb = 1,
     #[deprecated]
     W7CXxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxx";
 }
 
 impl Wxxxxxxx {
@@ -1600,6 +1990,10 @@ pub enum Wxxxxxxxx {
     W8CXxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxx";
+}
+
 impl Wxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1636,6 +2030,10 @@ pub enum Wxxxxxxxxx {
     W9Bbbbbbbbb = 1,
     #[deprecated]
     W9CXxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxx";
 }
 
 impl Wxxxxxxxxx {
@@ -1676,6 +2074,10 @@ pub enum Wxxxxxxxxxx {
     W10CXxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1712,6 +2114,10 @@ pub enum Wxxxxxxxxxxx {
     W11Bbbbbbbbbbb = 1,
     #[deprecated]
     W11CXxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxx {
@@ -1752,6 +2158,10 @@ pub enum Wxxxxxxxxxxxx {
     W12CXxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1788,6 +2198,10 @@ pub enum Wxxxxxxxxxxxxx {
     W13Bbbbbbbbbbbbb = 1,
     #[deprecated]
     W13CXxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxx {
@@ -1828,6 +2242,10 @@ pub enum Wxxxxxxxxxxxxxx {
     W14CXxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1864,6 +2282,10 @@ pub enum Wxxxxxxxxxxxxxxx {
     W15Bbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W15CXxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxx {
@@ -1904,6 +2326,10 @@ pub enum Wxxxxxxxxxxxxxxxx {
     W16CXxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -1940,6 +2366,10 @@ pub enum Wxxxxxxxxxxxxxxxxx {
     W17Bbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W17CXxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxx {
@@ -1980,6 +2410,10 @@ pub enum Wxxxxxxxxxxxxxxxxxx {
     W18CXxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2016,6 +2450,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxx {
     W19Bbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W19CXxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxx {
@@ -2056,6 +2494,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxx {
     W20CXxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2092,6 +2534,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxx {
     W21Bbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W21CXxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxx {
@@ -2132,6 +2578,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxx {
     W22CXxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2168,6 +2618,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxx {
     W23Bbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W23CXxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2208,6 +2662,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxx {
     W24CXxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2244,6 +2702,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxx {
     W25Bbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W25CXxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2284,6 +2746,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W26CXxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2320,6 +2786,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W27Bbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W27CXxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2360,6 +2830,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W28CXxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2396,6 +2870,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W29Bbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W29CXxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2436,6 +2914,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W30CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2472,6 +2954,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W31Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W31CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2512,6 +2998,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W32CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2550,6 +3040,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W33Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W33CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2594,6 +3088,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W34CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2634,6 +3132,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W35Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W35CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2680,6 +3182,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W36CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2722,6 +3228,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W37Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W37CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2768,6 +3278,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W38CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2810,6 +3324,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W39Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W39CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2856,6 +3374,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W40CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2898,6 +3420,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W41Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W41CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -2944,6 +3470,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W42CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -2986,6 +3516,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W43Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W43CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3032,6 +3566,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W44CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3074,6 +3612,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W45Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W45CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3120,6 +3662,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W46CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3162,6 +3708,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W47Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W47CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3208,6 +3758,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W48CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3250,6 +3804,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W49Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W49CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3296,6 +3854,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W50CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3338,6 +3900,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W51Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W51CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3384,6 +3950,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W52CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3426,6 +3996,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W53Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W53CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3472,6 +4046,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W54CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3514,6 +4092,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W55Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W55CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3560,6 +4142,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W56CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3602,6 +4188,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W57Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W57CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3648,6 +4238,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W58CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3690,6 +4284,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W59Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W59CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3736,6 +4334,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W60CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3778,6 +4380,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W61Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W61CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3824,6 +4430,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W62CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3866,6 +4476,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W63Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W63CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -3912,6 +4526,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W64CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -3954,6 +4572,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W65Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W65CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -4000,6 +4622,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W66CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4042,6 +4668,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W67Bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1,
     #[deprecated]
     W67CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
+}
+
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 }
 
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
@@ -4088,6 +4718,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     W68CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4132,6 +4766,10 @@ pub enum Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 
     W69CXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx = 2,
 }
 
+impl ::qwerq::EnumType for Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+}
+
 impl Wxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4173,6 +4811,10 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z68 = 0,
 }
 
+impl ::qwerq::EnumType for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4198,6 +4840,10 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z69 = 0,
+}
+
+impl ::qwerq::EnumType for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4227,6 +4873,10 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z70 = 0,
 }
 
+impl ::qwerq::EnumType for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4252,6 +4902,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z71 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4281,6 +4937,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z72 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4306,6 +4968,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z73 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4335,6 +5003,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z74 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4360,6 +5034,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z75 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4389,6 +5069,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z76 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4414,6 +5100,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z77 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4443,6 +5135,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z78 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4468,6 +5166,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z79 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4497,6 +5201,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z80 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4522,6 +5232,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z81 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4551,6 +5267,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z82 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4576,6 +5298,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z83 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4605,6 +5333,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z84 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4630,6 +5364,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z85 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4659,6 +5399,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z86 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4686,6 +5432,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z87 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4711,6 +5463,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 #[repr(i32)]
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     Z88 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4741,6 +5499,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z89 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4767,6 +5531,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 {
     Z90 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
@@ -4797,6 +5567,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z91 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4825,6 +5601,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z92 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
@@ -4851,6 +5633,12 @@ impl Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 {
     Z93 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl
@@ -4883,6 +5671,12 @@ pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
     Z94 = 0,
 }
 
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
+}
+
 impl
     Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 {
@@ -4911,6 +5705,12 @@ impl
 pub enum Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
 {
     Z95 = 0,
+}
+
+impl ::qwerq::EnumType
+    for Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+{
+    const NAME: &'static str = "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 }
 
 impl
@@ -4960,6 +5760,11 @@ pub enum Q {
     Qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq = 18,
     Qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq = 19,
     Qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq = 20,
+}
+
+impl ::qwerq::EnumType for Q {
+    const NAME: &'static str =
+        "nasty.a_name_so_long_that_no_line_can_hold_it_and_then_some_more_letters_behind_it.Q";
 }
 
 impl Q {

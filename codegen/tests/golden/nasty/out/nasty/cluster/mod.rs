@@ -14,11 +14,19 @@ pub struct Config {
     pub kind: i32,
 }
 
+impl ::qwerq::MessageType for Config {
+    const NAME: &'static str = "nasty.cluster.Config";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Deep {
     #[prost(message, optional, tag = "1")]
     pub kind: ::core::option::Option<deep::ConfigKind>,
+}
+
+impl ::qwerq::MessageType for Deep {
+    const NAME: &'static str = "nasty.cluster.Deep";
 }
 
 /// Nested message and enum types in `Deep`.
@@ -29,6 +37,10 @@ pub mod deep {
         #[prost(message, optional, tag = "1")]
         pub config: ::core::option::Option<super::Config>,
     }
+
+    impl ::qwerq::MessageType for ConfigKind {
+        const NAME: &'static str = "nasty.cluster.Deep.ConfigKind";
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration)]
@@ -36,6 +48,10 @@ pub mod deep {
 #[repr(i32)]
 pub enum Kind {
     Some = 0,
+}
+
+impl ::qwerq::EnumType for Kind {
+    const NAME: &'static str = "nasty.cluster.Kind";
 }
 
 impl Kind {
@@ -65,11 +81,19 @@ pub struct Config2 {
     pub cluster: ::core::option::Option<::qwerq::prost::alloc::boxed::Box<super::Cluster>>,
 }
 
+impl ::qwerq::MessageType for Config2 {
+    const NAME: &'static str = "nasty.Cluster.Config";
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration)]
 #[prost(prost_path = "::qwerq::prost")]
 #[repr(i32)]
 pub enum Kind2 {
     KindNone = 0,
+}
+
+impl ::qwerq::EnumType for Kind2 {
+    const NAME: &'static str = "nasty.Cluster.Kind";
 }
 
 impl Kind2 {

@@ -10,6 +10,10 @@ pub struct QuoteRequest {
     pub article: ::qwerq::prost::alloc::string::String,
 }
 
+impl ::qwerq::MessageType for QuoteRequest {
+    const NAME: &'static str = "shop.v1.QuoteRequest";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Quote {
@@ -17,10 +21,23 @@ pub struct Quote {
     pub cents: u64,
 }
 
+impl ::qwerq::MessageType for Quote {
+    const NAME: &'static str = "shop.v1.Quote";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct ARequestWithANameSoLongThatItFillsMostOfALineByItselfAlone {}
 
+impl ::qwerq::MessageType for ARequestWithANameSoLongThatItFillsMostOfALineByItselfAlone {
+    const NAME: &'static str = "shop.v1.ARequestWithANameSoLongThatItFillsMostOfALineByItselfAlone";
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct AReplyWithANameSoLongThatItFillsMostOfALineByItselfAloneToo {}
+
+impl ::qwerq::MessageType for AReplyWithANameSoLongThatItFillsMostOfALineByItselfAloneToo {
+    const NAME: &'static str =
+        "shop.v1.AReplyWithANameSoLongThatItFillsMostOfALineByItselfAloneToo";
+}

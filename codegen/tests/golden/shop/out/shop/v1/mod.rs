@@ -13,6 +13,10 @@ pub struct Money {
     pub units: i64,
 }
 
+impl ::qwerq::MessageType for Money {
+    const NAME: &'static str = "shop.v1.Money";
+}
+
 /// An order, as the checkout sends it:
 ///
 /// ```text
@@ -44,6 +48,10 @@ pub struct Order {
     pub payment: ::core::option::Option<order::Payment>,
 }
 
+impl ::qwerq::MessageType for Order {
+    const NAME: &'static str = "shop.v1.Order";
+}
+
 /// Nested message and enum types in `Order`.
 pub mod order {
     /// One line.
@@ -59,6 +67,10 @@ pub mod order {
         pub price: ::core::option::Option<super::Money>,
     }
 
+    impl ::qwerq::MessageType for Line {
+        const NAME: &'static str = "shop.v1.Order.Line";
+    }
+
     /// Why it was placed.
     #[derive(
         Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration,
@@ -71,6 +83,10 @@ pub mod order {
         Gift = 1,
         #[deprecated]
         Sample = 2,
+    }
+
+    impl ::qwerq::EnumType for Kind {
+        const NAME: &'static str = "shop.v1.Order.Kind";
     }
 
     impl Kind {
@@ -120,9 +136,17 @@ pub struct QuoteRequest {
     pub lines: ::qwerq::prost::alloc::vec::Vec<order::Line>,
 }
 
+impl ::qwerq::MessageType for QuoteRequest {
+    const NAME: &'static str = "shop.v1.QuoteRequest";
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Quote {
     #[prost(message, optional, tag = "1")]
     pub total: ::core::option::Option<Money>,
+}
+
+impl ::qwerq::MessageType for Quote {
+    const NAME: &'static str = "shop.v1.Quote";
 }

@@ -28,9 +28,17 @@ pub struct Struct {
     pub opt: ::core::option::Option<Fn>,
 }
 
+impl ::qwerq::MessageType for Struct {
+    const NAME: &'static str = "mod.self.type.aux.Crate.Struct";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Fn {
     #[prost(message, repeated, tag = "1")]
     pub r#struct: ::qwerq::prost::alloc::vec::Vec<Struct>,
+}
+
+impl ::qwerq::MessageType for Fn {
+    const NAME: &'static str = "mod.self.type.aux.Crate.fn";
 }

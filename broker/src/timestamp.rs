@@ -5,14 +5,14 @@
 use jiff::Timestamp;
 
 /// `2026-12-01T11:48:03.250Z`.
-pub(crate) fn format_ms(ms: u64) -> String {
+pub fn format_ms(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     format!("{:.3}", time.unwrap_or(Timestamp::MAX))
 }
 
 /// Reads `2026-12-01T11:48:03Z`, with a fraction and another offset than Z if there is one; the error is a sentence for the user.
 /// Beyond milliseconds a fraction is cut.
-pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
+pub fn parse_ms(text: &str) -> Result<u64, String> {
     let time = text.parse::<Timestamp>().ok();
     time.and_then(|time| u64::try_from(time.as_millisecond()).ok())
         .ok_or_else(|| format!("'{text}' is no time; write it as 2026-12-01T11:48:03Z or 2026-12-01T12:48:03.250+01:00"))

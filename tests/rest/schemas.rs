@@ -1,0 +1,85 @@
+//! Contracts over HTTP: text in, text and descriptors out, and what a new version breaks.
+
+use serde_json::{Value, json};
+
+use crate::support::broker::Broker;
+use crate::support::http::ask;
+use crate::{ORDER, get, post, register_order};
+
+#[test]
+fn text_becomes_a_contract_and_comes_back_in_three_forms() {
+    let broker = Broker::start(&[]);
+    let body = json!({"files": {"order.proto": ORDER}, "message_type": "shop.v1.Order"});
+    let registered = post(&broker, "/api/v1/schemas/orders", &body).ok();
+    assert_eq!((&registered["version"], &registered["existed"], &registered["active"]), (&json!(1), &json!(false), &json!(true)));
+    assert_eq!(post(&broker, "/api/v1/schemas/orders", &body).ok()["existed"], true);
+    let text = get(&broker, "/api/v1/schemas/orders/versions/1?format=proto");
+    assert_eq!((text.text(), text.header("content-type")), (ORDER, Some("text/plain; charset=utf-8")));
+    let set = get(&broker, "/api/v1/schemas/orders/versions/active?format=descriptor");
+    assert_eq!(set.header("content-type"), Some("application/x-protobuf"));
+    let whole = get(&broker, "/api/v1/schemas/orders/versions/active").ok();
+    assert_eq!((&whole["message_type"], &whole["sources"][0]["path"]), (&json!("shop.v1.Order"), &json!("order.proto")));
+    // The descriptors register as what they are, under any name.
+    let headers = [("content-type", "application/x-protobuf")];
+    let copy = ask(broker.http, "POST", "/api/v1/schemas/copy?message_type=shop.v1.Order", &headers, &set.body).ok();
+    assert_eq!(copy["fingerprint"], whole["fingerprint"]);
+    let printed = get(&broker, "/api/v1/schemas/copy/versions/1?format=proto");
+    assert!(printed.text().contains("message Order"), "{}", printed.text());
+    let base64 = json!({"descriptor_set_base64": whole["descriptor_set_base64"], "message_type": "shop.v1.Receipt"});
+    assert_eq!(post(&broker, "/api/v1/schemas/receipts", &base64).ok()["message_type"], "shop.v1.Receipt");
+    let listed = get(&broker, "/api/v1/schemas").ok();
+    let queues: Vec<_> = listed["versions"].as_array().expect("a list").iter().map(|version| version["queue"].clone()).collect();
+    assert_eq!(queues, ["copy", "orders", "receipts"]);
+    assert_eq!(ask(broker.http, "DELETE", "/api/v1/schemas/copy", &[], b"").status, 204);
+    get(&broker, "/api/v1/schemas/copy").problem(404, "schema-not-found");
+}
+
+#[test]
+fn a_new_version_is_checked_compared_activated_and_retired() {
+    let broker = Broker::start(&[]);
+    register_order(&broker, "orders");
+    let with = |text: String| json!({"files": {"order.proto": text}, "message_type": "shop.v1.Order", "reply_type": "shop.v1.Receipt"});
+    let broken = with(ORDER.replace("uint64 quantity = 2;", "string quantity = 2;"));
+    let verdict = post(&broker, "/api/v1/schemas/orders/check", &broken).ok();
+    assert_eq!((&verdict["allowed"], &verdict["breaks"][0]["path"]), (&json!(false), &json!("shop.v1.Order.quantity")), "{verdict}");
+    post(&broker, "/api/v1/schemas/orders", &broken).problem(409, "schema-incompatible");
+    let wider = with(ORDER.replace("uint64 quantity = 2;", "uint64 quantity = 2; string note = 9;"));
+    assert_eq!(post(&broker, "/api/v1/schemas/orders", &wider).ok()["version"], 2);
+    let history = get(&broker, "/api/v1/schemas/orders").ok();
+    let active: Vec<_> = history["versions"].as_array().expect("a list").iter().map(|version| version["active"].clone()).collect();
+    assert_eq!(active, [false, true]);
+    let diff = get(&broker, "/api/v1/schemas/orders/diff?from=1").ok();
+    assert_eq!((&diff["from"], &diff["to"]), (&json!(1), &json!(2)));
+    assert!(diff["texts"][0]["diff"].as_str().is_some_and(|text| text.contains("+  uint64 quantity = 2; string note = 9;")), "{diff}");
+    post(&broker, "/api/v1/schemas/orders/versions/1/activate", &json!({})).problem(409, "schema-incompatible");
+    let back = post(&broker, "/api/v1/schemas/orders/versions/1/activate", &json!({"force": true})).ok();
+    assert_eq!((&back["version"], &back["active"]), (&json!(1), &json!(true)));
+    assert_eq!(post(&broker, "/api/v1/schemas/orders/versions/2/retire", &json!({})).ok()["retired"], true);
+    post(&broker, "/api/v1/schemas/orders/versions/7/activate", &json!({})).problem(404, "schema-not-found");
+    get(&broker, "/api/v1/schemas/orders/versions/latest").problem(400, "invalid-argument");
+    get(&broker, "/api/v1/schemas/orders/diff?from=7").problem(404, "schema-not-found");
+    post(&broker, "/api/v1/queues/orders/messages", &json!({"body": {"id": "a"}})).ok();
+    let clients = get(&broker, "/api/v1/schemas/orders/clients").ok();
+    let client = clients["clients"].as_array().expect("a list").iter().find(|client| client["role"] == "publish").expect("who published");
+    assert_eq!((&client["client"], &client["version"]), (&json!("http"), &json!(1)), "{clients}");
+}
+
+#[test]
+fn text_that_does_not_compile_says_where_and_what_to_do() {
+    let broker = Broker::start(&[]);
+    let refused = |body: Value, status, code| post(&broker, "/api/v1/schemas/orders", &body).problem(status, code)["detail"].to_string();
+    let detail = refused(json!({"files": {"a.proto": "syntax = \"proto3\";\nmessage A { Nothing n = 1; }"}}), 422, "schema-invalid");
+    assert!(detail.contains("a.proto:2:"), "{detail}");
+    let detail = refused(json!({"files": {"a.proto": "edition = \"2023\"; message A {}"}}), 422, "schema-invalid");
+    assert!(detail.contains("descriptor set"), "{detail}");
+    let detail = refused(json!({"files": {"a.proto": "syntax = \"proto3\"; message A {} message B {}"}}), 400, "invalid-argument");
+    assert!(detail.contains("A, B"), "{detail}");
+    refused(json!({"files": {"a.proto": "syntax = \"proto3\"; message A {}"}, "message_type": "B"}), 422, "type-not-found");
+    refused(json!({"files": {"a.proto": "", "b.proto": ""}}), 400, "invalid-argument");
+    refused(json!({"files": {"a.proto": ""}, "root": "b.proto"}), 400, "invalid-argument");
+    refused(json!({}), 400, "invalid-argument");
+    refused(json!({"descriptor_set_base64": "/w==", "message_type": "A"}), 422, "schema-invalid");
+    let files = json!({"files": {"a.proto": "syntax = \"proto3\"; import \"b.proto\"; message A { B b = 1; }",
+        "b.proto": "syntax = \"proto3\"; message B {}"}, "root": "a.proto"});
+    assert_eq!(post(&broker, "/api/v1/schemas/orders", &files).ok()["message_type"], "A");
+}
