@@ -10,6 +10,8 @@ pub(crate) mod corpus;
 pub(crate) mod go;
 pub(crate) mod node;
 pub(crate) mod http;
+pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod project;
 pub(crate) mod raw;
+pub(crate) mod tool;

