@@ -57,11 +57,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Reads them; `keys`, `paths` and `words` are those that the attribute knows.
-    pub(crate) fn read(
-        tokens: proc_macro2::TokenStream,
-        known: (&[&str], &[&str], &[&str]),
-        mistakes: &mut Mistakes,
-    ) -> Arguments {
+    pub(crate) fn read(tokens: proc_macro2::TokenStream, known: (&[&str], &[&str], &[&str]), mistakes: &mut Mistakes) -> Arguments {
         Arguments::read_with_numbers(tokens, known, &[], mistakes)
     }
 

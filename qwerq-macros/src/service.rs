@@ -67,12 +67,8 @@ struct Rpc {
 impl Rpc {
     fn bind(method: Method, service: &str, lock: Option<&Lock>, mistakes: &mut Mistakes) -> Rpc {
         let queue = method.queue(service);
-        let unbound = |method| Rpc {
-            method,
-            info: binding::no_contract_info(&queue),
-            reply_type: String::new(),
-            assertions: TokenStream::new(),
-        };
+        let unbound =
+            |method| Rpc { method, info: binding::no_contract_info(&queue), reply_type: String::new(), assertions: TokenStream::new() };
         let Some(lock) = lock else { return unbound(method) };
         let Some(contract) = mistakes.keep(lock.contract(&LitStr::new(&queue, method.name.span()))) else { return unbound(method) };
         let Some(reply_type) = &contract.reply_type else {

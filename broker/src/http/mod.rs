@@ -8,6 +8,7 @@ pub mod access;
 mod api;
 mod asyncapi;
 mod contracts;
+mod dashboard;
 mod events;
 mod extract;
 mod login;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES};
@@ -109,8 +110,12 @@ fn router(state: HttpState) -> Router {
     let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
     let open = group(open().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time)))
         .layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let pages = guarded().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
-    let guarded = group(pages.merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let pages = dashboard::pages().route_layer(from_fn_with_state(state.clone(), when_ready));
+    let pages = guarded().merge(pages).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let guarded = group(pages.merge(api))
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(access), access::guard))
+        .layer(from_fn(dashboard::instead_of_problems));
     let all = group(probes()).merge(scraped).merge(open).merge(guarded);
     openapi::complete(&mut document);
     all.layer(Extension(openapi::Document::new(&document)))
@@ -131,12 +136,13 @@ fn scraped() -> OpenApiRouter<HttpState> {
 
 /// For whoever is about to present the token: login pages, and WebSockets that speak HELLO.
 fn open() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout)).route("/ws", any(ws::protocol))
+    let login = OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout));
+    login.merge(dashboard::open()).route("/ws", any(ws::protocol))
 }
 
 /// For whoever has the token or a login, besides `api/`.
 fn guarded() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(index)).routes(routes!(openapi::openapi_json))
+    OpenApiRouter::new().routes(routes!(openapi::openapi_json))
 }
 
 /// Middleware of what needs the shard, which a start may keep away for a while.
@@ -195,13 +201,6 @@ async fn scrape(State(state): State<HttpState>) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-/// A page for people
-#[utoipa::path(get, path = "/", tag = "dashboard", responses((status = 200, description = "The page", body = String, content_type = "text/html")))]
-async fn index() -> Response {
-    let page = Html(INDEX);
-    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
-}
-
 async fn not_found(request: Request) -> Problem {
     let text = format!("there is nothing at {}; /api/v1/openapi.json lists what there is", request.uri().path());
     Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::NOT_FOUND)
@@ -211,14 +210,6 @@ async fn method_not_allowed(request: Request) -> Problem {
     let text = format!("{} does not take {}; the header Allow lists what it takes", request.uri().path(), request.method());
     Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::METHOD_NOT_ALLOWED)
 }
-
-const INDEX: &str = concat!(
-    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>QWER-Q</title>\n<h1>QWER-Q ",
-    env!("CARGO_PKG_VERSION"),
-    "</h1>\n<p>The typed message queue. Clients connect to the broker port; this port is for people and their tools.</p>\n",
-    "<ul>\n<li><a href=\"/metrics\">/metrics</a>: Prometheus metrics\n<li><a href=\"/healthz\">/healthz</a>: the process ",
-    "runs\n<li><a href=\"/readyz\">/readyz</a>: the broker takes requests\n</ul>\n",
-);
 
 #[cfg(test)]
 mod tests {

@@ -51,7 +51,9 @@ impl Method {
         let mut arguments = arguments.into_iter();
         let (request, info) = (arguments.next(), arguments.next());
         match &request {
-            None if signature.receiver().is_some() => found.on(name, "a method of a service takes a request: a message, even if it is empty"),
+            None if signature.receiver().is_some() => {
+                found.on(name, "a method of a service takes a request: a message, even if it is empty")
+            }
             Some((_, reference @ Type::Reference(_))) => found.on(reference, "the request is taken by value, without the reference"),
             _ => {}
         }
@@ -93,4 +95,3 @@ fn ok_type(output: &Type) -> Option<Type> {
         _ => None,
     }
 }
-

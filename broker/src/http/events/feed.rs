@@ -1,5 +1,6 @@
 //! The one task that samples the broker, for as long as somebody watches.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,6 +59,13 @@ impl Feed {
         receiver
     }
 
+    /// Dead letters a second, by queue, where there were any in the last ten. Known only while somebody watches.
+    pub(in crate::http) fn dead_letter_rates(&self) -> HashMap<Arc<str>, f64> {
+        let newest = self.lock().as_ref().and_then(|sender| sender.borrow().clone());
+        let rates = newest.iter().flat_map(|sample| sample.stats.queues.iter().zip(&sample.rates));
+        rates.filter(|(_, rates)| rates.dead_lettered > 0.0).map(|(queue, rates)| (Arc::clone(&queue.name), rates.dead_lettered)).collect()
+    }
+
     /// Passes a sample on; says no, and forgets the feed, when nobody watches any more.
     fn publish(&self, sample: Arc<Sample>) -> bool {
         let mut running = self.lock();
@@ -93,7 +101,7 @@ async fn run(feed: Feed, broker: Arc<Shared>) {
 struct Sampler {
     rates: Rates,
     /// Active versions by queue, once there was a sample.
-    versions: Option<std::collections::HashMap<Arc<str>, u32>>,
+    versions: Option<HashMap<Arc<str>, u32>>,
 }
 
 impl Sampler {
@@ -105,7 +113,7 @@ impl Sampler {
 
     fn changes(&mut self, queues: &[QueueStats]) -> Vec<SchemaChange> {
         let versions = queues.iter().filter(|queue| queue.schema_version != 0).map(|queue| (Arc::clone(&queue.name), queue.schema_version));
-        let now: std::collections::HashMap<_, _> = versions.collect();
+        let now: HashMap<_, _> = versions.collect();
         let Some(before) = self.versions.replace(now) else { return Vec::new() };
         let change = |queue: &QueueStats| {
             let before = before.get(&queue.name).copied().unwrap_or(0);

@@ -330,7 +330,13 @@ impl Pricing for Desk {
 
 fn call(subscription: u32, article: &str) -> wire::Call {
     let request = QuoteRequest { article: article.to_owned(), quantity: 7 };
-    wire::Call { subscription, call_id: article.to_owned().into(), timeout_ms: 60_000, payload: bytes_of(&request), ..wire::Call::default() }
+    wire::Call {
+        subscription,
+        call_id: article.to_owned().into(),
+        timeout_ms: 60_000,
+        payload: bytes_of(&request),
+        ..wire::Call::default()
+    }
 }
 
 async fn answer(peer: &mut Peer) -> (String, Result<qwerq::Bytes, Option<ErrorCode>>) {

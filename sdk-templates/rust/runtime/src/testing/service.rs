@@ -50,11 +50,7 @@ impl TestService {
             let queues: Vec<_> = self.queues().collect();
             panic!("the service has no method on {queue}; it serves {}", queues.join(", "));
         };
-        let info = CallInfo {
-            headers: self.headers.clone(),
-            schema_version: 0,
-            deadline: tokio::time::Instant::now() + self.timeout,
-        };
+        let info = CallInfo { headers: self.headers.clone(), schema_version: 0, deadline: tokio::time::Instant::now() + self.timeout };
         let reply = method.answer(request.encode_to_vec().into(), info).await?;
         match Rep::decode(reply) {
             Ok(reply) => Ok(reply),

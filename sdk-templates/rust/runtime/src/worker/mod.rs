@@ -150,6 +150,10 @@ impl Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("name", &self.name).field("queue", &self.queue).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("name", &self.name)
+            .field("queue", &self.queue)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
