@@ -2,8 +2,9 @@
 //!
 //! It does not judge payloads (the broker does) and does not compile .proto files (`qwerq-codegen` does).
 
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DescriptorPool, MessageDescriptor};
 use qwerq::{Client, SchemaVersion};
+use qwerq_broker::json::{self, Json, JsonError};
 use qwerq_proto::{ErrorCode, name};
 
 use crate::failure::Failure;
@@ -57,18 +58,14 @@ impl Contract {
     }
 
     /// The payload of a message written as protobuf JSON. Fields that the type does not have are errors: they would be lost.
-    pub(crate) fn encode(&self, json: &str) -> Result<Vec<u8>, String> {
-        let options = DeserializeOptions::new().deny_unknown_fields(true);
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        let message = DynamicMessage::deserialize_with_options(self.message.clone(), &mut deserializer, &options)
-            .and_then(|message| deserializer.end().map(|()| message))
-            .map_err(|error| format!("not a {}: {error}", self.message_type()))?;
-        Ok(prost::Message::encode_to_vec(&message))
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, String> {
+        let payload = json::decode(&self.message, text.as_bytes());
+        payload.map(Vec::from).map_err(|error| format!("not a {}: {error}", self.message_type()))
     }
 
-    /// A payload as a message, which serialises as protobuf JSON.
-    pub(crate) fn decode(&self, payload: &[u8]) -> Result<DynamicMessage, prost::DecodeError> {
-        DynamicMessage::decode(self.message.clone(), payload)
+    /// A payload as protobuf JSON.
+    pub(crate) fn decode(&self, payload: &[u8]) -> Result<Json, JsonError> {
+        json::encode(&self.message, payload)
     }
 }
 

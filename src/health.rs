@@ -15,7 +15,7 @@ use crate::output::Output;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of the answer that are read at most.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {

@@ -130,6 +130,8 @@ fn config(settings: Settings) -> Result<Config, Failure> {
         auto_create: settings.auto_create,
         allowed_hosts: settings.allowed_hosts,
         allowed_origins: settings.allowed_origins,
+        metrics_per_queue: settings.metrics_per_queue,
+        otlp_endpoint: settings.otlp_endpoint,
         queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
     })
 }

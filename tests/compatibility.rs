@@ -222,6 +222,37 @@ fn a_refusal_names_the_clients_that_it_would_hit() {
 }
 
 #[test]
+fn a_refusal_names_callers_and_responders_too() {
+    let broker = Broker::start(&[]);
+    let old = Protos::order("message Order { string id = 1; int32 qty = 2; }");
+    let reply = ["--reply", "shop.Order"];
+    assert!(schema(&broker, "register", "orders", &old, "shop.Order", &reply).status.success());
+    let (mut responder, mut caller) = (Raw::hello(broker.address), Raw::hello(broker.address));
+    caller.send(Opcode::SchemaGet, None, &wire::SchemaGet { queue: "orders".to_owned(), ..wire::SchemaGet::default() });
+    let contract = caller.expect::<wire::SchemaResponse>(Opcode::SchemaResponse).version.expect("a version").fingerprint;
+    let role = wire::Role::Serve as i32;
+    let serve = wire::Consume { queue: "orders".to_owned(), role, contract: contract.clone(), ..wire::Consume::default() };
+    responder.send(Opcode::Consume, None, &serve);
+    let _: wire::ConsumeAck = responder.expect(Opcode::ConsumeAck);
+    caller.send(Opcode::Call, Some(1), &wire::Call { queue: "orders".to_owned(), contract, ..wire::Call::default() });
+    let _: wire::Call = responder.expect(Opcode::Call);
+    let new = Protos::order("message Order { string id = 1; }");
+    let text = stderr(&schema(&broker, "register", "orders", &new, "shop.Order", &reply));
+    assert!(text.contains("test (calls, version 1, connected)"), "{text}");
+    assert!(text.contains("test (serves calls, version 1, connected)"), "{text}");
+    drop(responder);
+    caller.expect::<wire::Error>(Opcode::Error);
+    let roles = || -> Vec<(Value, Value, Value)> {
+        let clients = stdout(&broker.run(&["schema", "clients", "-q", "orders", "--json"]));
+        let clients = clients.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        clients.map(|client| (client["role"].clone(), client["version"].clone(), client["connected"].clone())).collect()
+    };
+    // The caller hears of the loss before the list does.
+    let wanted = [("call".into(), 1.into(), true.into()), ("serve".into(), 1.into(), false.into())];
+    assert!((0..100).any(|_| roles() == wanted), "{:?}", roles());
+}
+
+#[test]
 fn the_shadow_check_shows_which_stored_messages_a_candidate_would_refuse() {
     let broker = Broker::start(&["--compatibility", "none"]);
     register(&broker, &Protos::order("message Order { bytes id = 1; }"));

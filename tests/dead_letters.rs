@@ -212,6 +212,27 @@ fn a_letter_can_be_redriven_to_all_groups_or_another_queue_but_never_to_dead_let
 }
 
 #[test]
+fn one_letter_can_be_redriven_with_another_payload() {
+    let broker = Broker::start(&[]);
+    let mut raw = Raw::hello(broker.address);
+    raw.publish_payloads("orders", &[b"a", b"b"]);
+    raw.consume("orders", "billing", 2);
+    for delivered in raw.take(2) {
+        raw.settle(Opcode::Reject, &delivered, reject("no"));
+    }
+    let mut admin = Raw::hello(broker.address);
+    let letters = admin.letters("orders");
+    let repaired = |letters| wire::Redrive { letters: Some(letters), payload: Some("repaired".into()), ..wire::Redrive::default() };
+    admin.send(Opcode::Redrive, None, &repaired(of("orders")));
+    admin.expect_error("invalid-argument");
+    let outcome = redrive(&mut admin, &repaired(wire::DeadLetters { id: letters[1].id.clone(), ..of("orders") }));
+    assert_eq!((outcome.redriven, outcome.refused), (1, 0));
+    let again = raw.take_one();
+    assert_eq!((again.payload.as_ref(), again.attempt, again.id), (b"repaired".as_slice(), 1, letters[1].id.clone()));
+    assert_eq!(admin.letters("orders").len(), 1);
+}
+
+#[test]
 fn letters_are_chosen_by_group_reason_time_and_number() {
     let broker = Broker::start(&[]);
     let mut raw = Raw::hello(broker.address);

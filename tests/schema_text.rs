@@ -115,6 +115,80 @@ fn the_text_of_a_contract_compiles_with_protoc_to_equal_descriptors() {
     }
 }
 
+/// What editions say with features, and what they write in another way.
+const EDITION: &str = r#"edition = "2023";
+package shop;
+import "google/protobuf/descriptor.proto";
+option features.utf8_validation = NONE;
+option (file_note) = "note";
+message Order {
+  option features.json_format = LEGACY_BEST_EFFORT;
+  message Line { int32 units = 1; string text = 2 [features.utf8_validation = VERIFY]; }
+  int32 plain = 1 [(note) = "here"];
+  int32 implicit = 2 [features.field_presence = IMPLICIT];
+  int32 needed = 3 [features.field_presence = LEGACY_REQUIRED];
+  repeated int32 packed = 4;
+  repeated int32 loose = 5 [features.repeated_field_encoding = EXPANDED];
+  Line group = 6 [features.message_encoding = DELIMITED];
+  repeated Line lines = 7;
+  map<string, Line> by_name = 8;
+  Kind kind = 9 [default = KIND_B];
+  oneof choice { string one = 10; Line two = 11 [features.message_encoding = DELIMITED]; }
+  enum Kind { option features.enum_type = CLOSED; KIND_B = 5; KIND_A = 1; reserved 2; reserved OLD; }
+  Open open = 12;
+  reserved 20, 30 to 39;
+  reserved gone, lost;
+  extensions 100 to 199;
+}
+enum Open { OPEN_A = 0; OPEN_B = 1; }
+extend Order { repeated int32 extra = 100 [features.repeated_field_encoding = EXPANDED]; Order.Line tail = 101; }
+extend google.protobuf.FileOptions { string file_note = 50001; }
+extend google.protobuf.FieldOptions { string note = 50001; }
+"#;
+
+#[test]
+fn the_text_of_a_contract_in_an_edition_compiles_with_protoc_to_equal_descriptors() {
+    let Some(python) = protoc() else { return };
+    let broker = Broker::start(&[]);
+    let newer = EDITION.replace("2023", "2024").replace("  option features.json_format = LEGACY_BEST_EFFORT;\n", "");
+    // The same without the compiler's own descriptors in it, from which the library would learn what features are.
+    let bare: String = EDITION
+        .lines()
+        .filter(|line| !line.contains("google.protobuf") && !line.contains("google/protobuf") && !line.contains("note"))
+        .collect();
+    for (queue, text) in [("edition", EDITION), ("newer", newer.as_str()), ("bare", bare.as_str())] {
+        let folder = written(&[("order.proto", text)]);
+        let original = compiled(&python, folder.path());
+        let set = folder.path().join("set.binpb").display().to_string();
+        run(&broker, &["schema", "register", "-q", queue, "-p", &set, "-m", "shop.Order"]);
+        let again = gotten(&broker, queue);
+        let text = std::fs::read_to_string(again.path().join("order.proto")).expect("the root file");
+        assert!(compiled(&python, again.path()) == original, "{queue}: {text}");
+        let set = again.path().join("set.binpb").display().to_string();
+        let said = run(&broker, &["schema", "register", "-q", queue, "-p", &set, "-m", "shop.Order"]);
+        assert!(String::from_utf8_lossy(&said).contains("is version 1 (known before"), "{queue}");
+    }
+}
+
+#[test]
+fn what_text_cannot_say_is_refused_with_the_reason() {
+    let Some(python) = protoc() else { return };
+    let broker = Broker::start(&[]);
+    let local = "edition = \"2024\"; package shop; message Order { string id = 1; } local message Hidden { string id = 1; }";
+    let ranges = "syntax = \"proto2\"; package shop; import \"google/protobuf/descriptor.proto\"; \
+        extend google.protobuf.ExtensionRangeOptions { optional string owner = 50001; } \
+        message Order { extensions 100 to 199 [(owner) = \"us\"]; }";
+    for (queue, text, part) in [("local", local, "`export` or `local`"), ("ranges", ranges, "options on a range of extensions")] {
+        let folder = written(&[("order.proto", text)]);
+        compiled(&python, folder.path());
+        let set = folder.path().join("set.binpb").display().to_string();
+        run(&broker, &["schema", "register", "-q", queue, "-p", &set, "-m", "shop.Order"]);
+        let output = broker.run(&["schema", "get", "-q", queue]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(part) && said.contains("--format descriptor"), "{queue}: {said}");
+    }
+}
+
 #[test]
 fn what_schema_get_gives_back_registers_as_the_same_version() {
     let broker = Broker::start(&[]);

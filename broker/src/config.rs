@@ -7,6 +7,8 @@ use std::time::Duration;
 use qwerq_core::QueueOptions;
 use qwerq_core::options::SchemaMode;
 
+use crate::traces::Endpoint;
+
 /// When an acknowledged message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -43,6 +45,10 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Origins that may use HTTP and WebSocket from a browser.
     pub allowed_origins: Vec<String>,
+    /// Whether /metrics tells queues apart; `None`: while there are not too many.
+    pub metrics_per_queue: Option<bool>,
+    /// Where spans of traces go; `None`: nothing is traced.
+    pub otlp_endpoint: Option<Endpoint>,
     /// Options of queues that are created without their own.
     pub queue_defaults: QueueOptions,
 }

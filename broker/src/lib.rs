@@ -18,6 +18,7 @@ pub mod shard;
 pub mod store;
 pub mod timestamp;
 pub mod token;
+pub mod traces;
 
 pub use config::{Config, Durability};
 pub use serve::{Addresses, ServeError, serve};

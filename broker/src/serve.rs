@@ -14,8 +14,9 @@ use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
 use crate::proto_text::ProtoText;
 use crate::registry::Registry;
-use crate::shard::{Command, Fault, Shard, StartError, Stats};
+use crate::shard::{Command, Fault, Shard, StartError};
 use crate::token::Token;
+use crate::traces::Tracer;
 use crate::{http, net};
 
 /// How long HTTP requests may go on after a stop.
@@ -87,18 +88,21 @@ pub async fn serve(
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
+    let tracer = config.otlp_endpoint.clone().map(|endpoint| Tracer::start(endpoint, Arc::clone(&metrics)));
     let shared = Arc::new(net::Shared::new(
         Arc::clone(&config),
         Arc::clone(&metrics),
         Arc::clone(&registry),
         Arc::clone(&policies),
         Arc::clone(&calls),
+        tracer.clone(),
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
     let started = {
         let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, commands)).await
+        let tracer = tracer.clone();
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands)).await
     };
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
@@ -137,6 +141,9 @@ pub async fn serve(
     let _ = commands.send(Command::Stop);
     let outcome = shard_ended.await;
     let _ = thread.join();
+    if let Some(tracer) = tracer {
+        tracer.flush().await;
+    }
     let _ = tokio::time::timeout(HTTP_DRAIN, web).await;
     match outcome {
         Ok(Ok(())) => Ok(()),
@@ -168,14 +175,7 @@ fn serve_http(
 ) -> impl Future<Output = ()> + Send + 'static {
     let config = &shared.config;
     let access = Access::new(config.auth_token.as_deref().map(Token::new), &config.allowed_hosts, &config.allowed_origins);
-    let commands = shared.shard.clone();
-    let stats = move || {
-        let (reply, answer) = oneshot::channel();
-        // A shard that is gone has no queues; the process is ending.
-        let _ = commands.send(Command::Stats(reply));
-        async move { answer.await.unwrap_or_else(|_| Stats::default()).queues }
-    };
-    let state = HttpState::new(readiness, access, shared, proto_text, stats);
+    let state = HttpState::new(readiness, access, shared, proto_text);
     async move {
         http::serve(listener, state, async move {
             // A closed channel means the same as a stop.

@@ -14,7 +14,7 @@ pub mod opcode;
 pub mod wire;
 
 pub use error::{Class, ErrorCode};
-pub use frame::{Frame, FrameDecoder, FrameError, encode_frame, encode_header, encode_payload_frame};
+pub use frame::{FRAME_HEADER_BYTES, Frame, FrameDecoder, FrameError, encode_frame, encode_header, encode_payload_frame};
 pub use opcode::Opcode;
 
 /// The protocol version that this crate speaks.

@@ -487,7 +487,7 @@ pub struct SchemaClient {
     /// What the client called itself in HELLO.
     #[prost(string, tag = "1")]
     pub client: ::prost::alloc::string::String,
-    /// `publish` or `consume`.
+    /// `publish`, `consume`, `call` or `serve`.
     #[prost(string, tag = "2")]
     pub role: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
@@ -744,6 +744,9 @@ pub struct Redrive {
     /// Publish anew, for every group, instead of to the group that dead-lettered it.
     #[prost(bool, tag = "3")]
     pub all_groups: bool,
+    /// In place of the payload that they have; the letters are then named by their id.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub payload: ::core::option::Option<::prost::bytes::Bytes>,
 }
 /// REDRIVE's reply.
 #[derive(Clone, PartialEq, ::prost::Message)]

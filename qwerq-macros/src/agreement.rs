@@ -76,11 +76,9 @@ pub(crate) fn inside(
     let said = format!("field {} `{}` is {field} in {shown}", field.number, field.name);
     match (kind, written) {
         (Kind::Map(_, value), Written::Map(_, written)) => inside(member, field, value, written, shown, mistakes),
-        (Kind::Enum(name), Written::Enumeration(path)) => {
-            assertion::is_enum(path, name, &format!("{said}; `{}` is another enum", code(path)))
-        }
+        (Kind::Enum(name), Written::Enumeration(path)) => assertion::is_enum(path, name, &said),
         (Kind::Message(name) | Kind::Group(name), _) => match value_type(member, field) {
-            Some(ty) => assertion::is_message(ty, name, &format!("{said}; `{}` is another message", code(ty))),
+            Some(ty) => assertion::is_message(ty, name, &said),
             None => {
                 let what = format!("{said}; what is in `{}` cannot be seen: write the type out, or `#[qwerq(unchecked)]`", code(member.ty));
                 mistakes.on(member.ty, what);

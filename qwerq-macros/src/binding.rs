@@ -6,6 +6,7 @@ use quote::{quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
+use crate::assertion;
 use crate::lock::Contract;
 use crate::mistakes::code;
 use crate::queue;
@@ -24,17 +25,7 @@ pub(crate) fn no_contract_info(queue: &str) -> TokenStream {
 
 /// Refuses a Rust type that stands for another message type than the contract's. `role` is what the contract holds: `holds`, `replies with`.
 pub(crate) fn assert_message_type(rust: &Type, contract: &Contract, role: &str, message_type: &str) -> TokenStream {
-    let expected = format!("queue `{}` {role} {}; `{}` is ", contract.queue, contract.versioned(message_type), code(rust));
-    quote_spanned! {rust.span()=>
-        const _: () = {
-            const NAME: &str = <#rust as ::qwerq::MessageType>::NAME;
-            const PARTS: &[&str] = &[#expected, NAME];
-            const TEXT: &[u8] = &::qwerq::__private::joined::<{ ::qwerq::__private::length(PARTS) }>(PARTS);
-            if !::qwerq::__private::is_same(NAME, #message_type) {
-                ::core::panic!("{}", ::qwerq::__private::text(TEXT));
-            }
-        };
-    }
+    assertion::is_message(rust, message_type, &format!("queue `{}` {role} {}", contract.queue, contract.versioned(message_type)))
 }
 
 /// Refuses a Rust type that `#[qwerq::queue]` binds to another queue.

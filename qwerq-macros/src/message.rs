@@ -245,10 +245,10 @@ fn hold_oneof(member: &Member<'_>, oneof: &str, definition: &Definition<'_, Mess
         return;
     }
     let name = format!("{}.{oneof}", definition.of.name);
-    let otherwise = |ty: String| format!("`{oneof}` is the oneof {name} in {}; `{ty}` is another one", definition.shown);
+    let said = format!("`{oneof}` is the oneof {name} in {}", definition.shown);
     held.assertions.extend(match &member.prost.kind {
-        Some((_, Written::Oneof(path))) => assertion::is_oneof(path, &name, &otherwise(code(path))),
-        _ => assertion::is_oneof(inner(member), &name, &otherwise(code(inner(member)))),
+        Some((_, Written::Oneof(path))) => assertion::is_oneof(path, &name, &said),
+        _ => assertion::is_oneof(inner(member), &name, &said),
     });
 }
 

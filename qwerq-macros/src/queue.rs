@@ -11,7 +11,7 @@ use crate::assertion;
 use crate::definition::Definition;
 use crate::lock::{Contract, Lock};
 use crate::message::bind;
-use crate::mistakes::{Mistakes, code};
+use crate::mistakes::Mistakes;
 
 /// `#[qwerq::queue("orders.created", message = "shop.v1.Order")]`
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -71,8 +71,7 @@ fn call_impl(ident: &syn::Ident, reply: &syn::Path, contract: Option<&Contract>,
         mistakes.on(reply, format!("{said} has no reply type: it is published to, not called"));
         return TokenStream::new();
     };
-    let otherwise = format!("a call of {said} is answered with {reply_type}; `{}` is another message", code(reply));
-    let assertion = assertion::is_message(reply, reply_type, &otherwise);
+    let assertion = assertion::is_message(reply, reply_type, &format!("a call of {said} is answered with {reply_type}"));
     quote! {
         #[automatically_derived]
         impl ::qwerq::CallContract for #ident {

@@ -2,6 +2,8 @@
 //!
 //! Each runs on a broker of its own, unless `--broker` names one; the measuring is in the scenario's file.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 
 use super::figure::Figures;
@@ -10,7 +12,7 @@ use super::load::{Load, Sample};
 use super::machine::BATCHES;
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
-use super::{call, memory, outage, pairs, publish, round_trip, single};
+use super::{call, contracts, memory, monitoring, outage, pairs, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// What `--scenario` names.
@@ -34,6 +36,10 @@ pub(super) enum Scenario {
     Validation,
     /// Memory, disk and restart with messages queued
     Memory,
+    /// Throughput while metrics and events are watched, and a scrape of 20,000 queues
+    Monitoring,
+    /// Registering and checking a large contract beside its compiler, and 10,000 small ones
+    Contracts,
 }
 
 impl Scenario {
@@ -86,6 +92,8 @@ impl Bench {
             Scenario::Call => self.call(figures).await,
             Scenario::Validation => self.validation(figures).await,
             Scenario::Memory => self.memory(figures).await,
+            Scenario::Monitoring => self.monitoring(figures).await,
+            Scenario::Contracts => self.contracts_of_a_broker(figures).await,
         }
     }
 
@@ -209,6 +217,45 @@ impl Bench {
         figures.add("memory.queued_anonymous_bytes", run.queued_anonymous as f64, "B");
         let ready = run.ready_after_kill.as_secs_f64() * 1e3;
         figures.add("memory.ready_after_kill_ms", ready, "ms");
+        Ok(())
+    }
+
+    async fn monitoring(&self, figures: &mut Figures) -> Result<(), Failure> {
+        let contract = self.contracts.contains(&true);
+        let broker = self.broker_of(&self.launch).await?;
+        let http = broker.target.http_address.clone().expect("the bench has started it");
+        let load = pairs::short(&self.load);
+        let mut ratios = Vec::new();
+        for pair in 0..pairs::PAIRS {
+            let mut rates = [0.0; 2];
+            for watched in pairs::order(pair, [false, true]) {
+                let watcher = watched.then(|| monitoring::Watcher::start(&http)).transpose()?;
+                rates[usize::from(watched)] = round_trip::run(&broker.target, &load, &self.sample, contract).await?.per_second();
+                drop(watcher);
+            }
+            ratios.push(rates[1] / rates[0]);
+        }
+        figures.add("monitoring.watched_over_alone", pairs::median(ratios), "x");
+        drop(broker);
+        let scrapes = monitoring::scrapes(&self.launch).await?;
+        figures.add("monitoring.scrape_20000_queues_us", scrapes.time.p50_us(), "us");
+        figures.add("monitoring.scrape_20000_queues_bytes", scrapes.bytes as f64, "B");
+        Ok(())
+    }
+
+    async fn contracts_of_a_broker(&self, figures: &mut Figures) -> Result<(), Failure> {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let large = contracts::large(&self.launch).await?;
+        let compile = "contracts.compile_ms";
+        figures.add(compile, ms(large.compile), "ms");
+        figures.add_beside("contracts.register_ms", ms(large.register), "ms", &[compile]);
+        figures.add_beside("contracts.check_ms", ms(large.check), "ms", &[compile]);
+        let many = contracts::many(&self.launch).await?;
+        figures.add("contracts.many", contracts::MANY as f64, "");
+        figures.add_beside("contracts.many_per_s", many.per_second, "1/s", &["machine.append_1.per_s"]);
+        figures.add("contracts.many_anonymous_bytes", many.anonymous as f64, "B");
+        figures.add("contracts.many_file_bytes", many.files as f64, "B");
+        figures.add("contracts.many_ready_after_kill_ms", ms(many.ready_after_kill), "ms");
         Ok(())
     }
 

@@ -1,15 +1,19 @@
 //! Descriptors as .proto text, for contracts that came without text: what protoc makes of it are the same descriptors.
 //!
-//! Comments are not in descriptors that nobody kept them in, so there are none. Types are written by their full names. Descriptors in
-//! editions are refused: `prost-reflect`, which reads options here, does not know them.
+//! Comments are not in descriptors that nobody kept them in, so there are none. Types are written by their full names. Of files in editions
+//! `prost-reflect`, which reads options here, gets the lowered form; structure and `features.rs` are read from the descriptors as they are.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use prost::Message as _;
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
-use prost_reflect::prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+use prost_reflect::prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, Value};
 use qwerq::SourceFile;
+
+use super::edition::{Edition, editions};
+use super::features;
 
 /// Highest field number, and what protoc calls it.
 const FIELD_NUMBER_MAX: i32 = (1 << 29) - 1;
@@ -17,24 +21,53 @@ const FIELD_NUMBER_MAX: i32 = (1 << 29) - 1;
 /// The files of a descriptor set, without those that every compiler brings with it.
 pub(crate) fn files(descriptor_set: &[u8]) -> Result<Vec<SourceFile>, String> {
     let lowered = qwerq_broker::registry::lowered(descriptor_set).map_err(|error| error.to_string())?;
-    if lowered != descriptor_set {
-        return Err("they are written in an edition".to_owned());
-    }
-    let pool = DescriptorPool::decode(descriptor_set).map_err(|error| error.to_string())?;
-    let own = pool.files().filter(|file| !file.name().starts_with("google/protobuf/"));
-    own.map(|file| {
-        let mut writer = Writer { pool: &pool, out: String::new(), depth: 0, proto3: file.file_descriptor_proto().syntax() == "proto3" };
-        writer.file(file.file_descriptor_proto(), &file.options());
-        Ok(SourceFile { path: file.name().to_owned(), text: writer.out })
+    let pool = DescriptorPool::decode(lowered.as_slice()).map_err(|error| error.to_string())?;
+    let set = FileDescriptorSet::decode(descriptor_set).map_err(|error| error.to_string())?;
+    let editions = editions(descriptor_set).map_err(|error| error.to_string())?;
+    let own = set.file.iter().zip(editions).filter(|(file, _)| !file.name().starts_with("google/protobuf/"));
+    own.map(|(file, edition)| {
+        let syntax = Syntax::of(file, edition)?;
+        let options = pool.get_file_by_name(file.name()).ok_or("a file was lost")?.options();
+        let mut writer = Writer { pool: &pool, out: String::new(), depth: 0, syntax, unwritable: None };
+        writer.file(file, &options);
+        match writer.unwritable {
+            None => Ok(SourceFile { path: file.name().to_owned(), text: writer.out }),
+            Some(why) => Err(why),
+        }
     })
     .collect()
+}
+
+/// What a file is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Proto2,
+    Proto3,
+    Edition(&'static str),
+}
+
+impl Syntax {
+    fn of(file: &FileDescriptorProto, edition: Edition) -> Result<Syntax, String> {
+        Ok(match (file.syntax(), edition.edition) {
+            ("editions", 1000) => Syntax::Edition("2023"),
+            ("editions", 1001) if edition.is_plain() => Syntax::Edition("2024"),
+            ("editions", 1001) => {
+                return Err(format!("`{}` uses `import option`, `export` or `local` of edition 2024, which are not written", file.name()));
+            }
+            ("editions", other) => return Err(format!("`{}` is in the edition of number {other}", file.name())),
+            ("proto3", _) => Syntax::Proto3,
+            _ => Syntax::Proto2,
+        })
+    }
 }
 
 struct Writer<'a> {
     pool: &'a DescriptorPool,
     out: String,
     depth: usize,
-    proto3: bool,
+    syntax: Syntax,
+    /// What of it text cannot say.
+    unwritable: Option<String>,
 }
 
 impl Writer<'_> {
@@ -54,7 +87,12 @@ impl Writer<'_> {
     }
 
     fn file(&mut self, file: &FileDescriptorProto, options: &DynamicMessage) {
-        self.line(&format!("syntax = \"{}\";", if self.proto3 { "proto3" } else { "proto2" }));
+        self.line(match self.syntax {
+            Syntax::Proto2 => "syntax = \"proto2\";",
+            Syntax::Proto3 => "syntax = \"proto3\";",
+            Syntax::Edition("2023") => "edition = \"2023\";",
+            Syntax::Edition(_) => "edition = \"2024\";",
+        });
         if !file.package().is_empty() {
             self.line(&format!("package {};", file.package()));
         }
@@ -126,6 +164,9 @@ impl Writer<'_> {
         rest.into_iter().for_each(|nested| self.message(name, nested));
         message.enum_type.iter().for_each(|enumeration| self.enumeration(name, enumeration));
         for range in &message.extension_range {
+            if range.options.is_some() {
+                self.unwritable = Some(format!("`{name}` has options on a range of extensions"));
+            }
             self.line(&format!("extensions {};", span(range.start(), range.end() - 1, FIELD_NUMBER_MAX)));
         }
         let ranges: Vec<_> = message.reserved_range.iter().map(|range| span(range.start(), range.end() - 1, FIELD_NUMBER_MAX)).collect();
@@ -137,7 +178,9 @@ impl Writer<'_> {
             self.line(&format!("reserved {};", ranges.join(", ")));
         }
         if !names.is_empty() {
-            let names: Vec<_> = names.iter().map(|name| quoted(name.as_bytes())).collect();
+            // Editions write them as what they are.
+            let written = |name: &String| if matches!(self.syntax, Syntax::Edition(_)) { name.clone() } else { quoted(name.as_bytes()) };
+            let names: Vec<_> = names.iter().map(written).collect();
             self.line(&format!("reserved {};", names.join(", ")));
         }
     }
@@ -168,9 +211,11 @@ impl Writer<'_> {
             _ if map.is_some() || in_oneof => "",
             Label::Repeated => "repeated ",
             Label::Required => "required ",
-            Label::Optional if self.proto3 && !field.proto3_optional() => "",
+            Label::Optional if matches!(self.syntax, Syntax::Edition(_)) => "",
+            Label::Optional if self.syntax == Syntax::Proto3 && !field.proto3_optional() => "",
             Label::Optional => "optional ",
         };
+        let options = options.map(|options| self.settings(&options)).unwrap_or_default();
         let brackets = brackets(field, options);
         match (map, own) {
             (Some(entry), _) => {
@@ -209,15 +254,30 @@ impl Writer<'_> {
             // Values by number may be aliases of each other; by position they are not.
             for (value, known) in enumeration.value.iter().zip(descriptor.values()) {
                 let known = descriptor.values().find(|other| other.name() == value.name()).unwrap_or(known);
-                writer.line(&format!("{} = {}{};", value.name(), value.number(), in_brackets(&settings(&known.options()))));
+                let options = writer.settings(&known.options());
+                writer.line(&format!("{} = {}{};", value.name(), value.number(), in_brackets(&options)));
             }
             let ranges: Vec<_> = enumeration.reserved_range.iter().map(|range| span(range.start(), range.end(), i32::MAX)).collect();
             writer.reserved(&ranges, &enumeration.reserved_name);
         });
     }
 
+    /// Every option that is set, features among them.
+    fn settings(&mut self, options: &DynamicMessage) -> Vec<(String, String)> {
+        let mut settings = settings(options);
+        if matches!(self.syntax, Syntax::Edition(_)) {
+            // It is there for the lowered form alone; editions have a feature for it.
+            settings.retain(|(name, _)| name != "packed");
+            match features::settings(options) {
+                Ok(features) => settings.extend(features),
+                Err(why) => self.unwritable = Some(why),
+            }
+        }
+        settings
+    }
+
     fn options(&mut self, options: &DynamicMessage, left_out: &[&str]) {
-        for (name, value) in settings(options) {
+        for (name, value) in self.settings(options) {
             if !left_out.contains(&name.as_str()) {
                 self.line(&format!("option {name} = {value};"));
             }
@@ -259,7 +319,7 @@ fn type_name(field: &FieldDescriptorProto) -> String {
 }
 
 /// Default, JSON name and options behind a field, or nothing.
-fn brackets(field: &FieldDescriptorProto, options: Option<DynamicMessage>) -> String {
+fn brackets(field: &FieldDescriptorProto, options: Vec<(String, String)>) -> String {
     let mut all = Vec::new();
     if let Some(default) = &field.default_value {
         all.push((
@@ -275,7 +335,7 @@ fn brackets(field: &FieldDescriptorProto, options: Option<DynamicMessage>) -> St
     if let Some(json_name) = field.json_name.as_deref().filter(|name| field.extendee.is_none() && *name != camel_case(field.name())) {
         all.push(("json_name".to_owned(), quoted(json_name.as_bytes())));
     }
-    all.extend(options.iter().flat_map(settings));
+    all.extend(options);
     in_brackets(&all)
 }
 

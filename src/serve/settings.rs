@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use qwerq_broker::traces::Endpoint;
 use qwerq_proto::wire::QueueOptions;
 
 use crate::setting::{Setting, one_of};
@@ -56,6 +57,10 @@ pub(crate) struct Settings {
     pub(crate) allowed_hosts: Vec<String>,
     /// Further values of the HTTP header Origin.
     pub(crate) allowed_origins: Vec<String>,
+    /// Whether /metrics tells queues apart; none: while there are not too many.
+    pub(crate) metrics_per_queue: Option<bool>,
+    /// None: nothing is traced.
+    pub(crate) otlp_endpoint: Option<Endpoint>,
     /// Defaults for new queues; what is absent has the broker's own default.
     pub(crate) queue_defaults: QueueOptions,
 }
@@ -76,6 +81,8 @@ impl Default for Settings {
             auto_create: true,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            metrics_per_queue: None,
+            otlp_endpoint: None,
             queue_defaults: QueueOptions::default(),
         }
     }
@@ -190,6 +197,23 @@ pub(crate) const BROKER_SETTINGS: &[Setting<Settings>] = &[
         doc: "Origins of other sites whose pages may use HTTP and WebSocket.",
         set: |s, text| store(&mut s.allowed_origins, list(text)),
     },
+    Setting {
+        flag: "metrics-per-queue",
+        short: None,
+        value: "auto|true|false",
+        default: "auto",
+        doc: "Whether /metrics tells queues and groups apart or adds them up; auto: apart up to 1,000 queues.",
+        set: |s, text| store(&mut s.metrics_per_queue, metrics_per_queue(text)),
+    },
+    Setting {
+        flag: "otlp-endpoint",
+        short: None,
+        value: "URL",
+        default: "",
+        doc: "Collector that gets OpenTelemetry traces by OTLP over HTTP, such as http://localhost:4318; only messages whose header \
+              traceparent says that they are sampled are traced.",
+        set: |s, text| store(&mut s.otlp_endpoint, text.parse().map(Some)),
+    },
 ];
 
 /// The queue options that `serve` takes as defaults for new queues: all but `schema-mode`, which is the broker's own.
@@ -229,6 +253,13 @@ fn durability(text: &str) -> Result<DurabilityMode, String> {
         "none" => DurabilityMode::None,
         "interval" => DurabilityMode::Interval,
         _ => DurabilityMode::Fsync,
+    })
+}
+
+fn metrics_per_queue(text: &str) -> Result<Option<bool>, String> {
+    Ok(match one_of(text, &["auto", "true", "false"])?.as_str() {
+        "auto" => None,
+        other => Some(other == "true"),
     })
 }
 
@@ -273,7 +304,7 @@ mod tests {
         flags.sort_unstable();
         flags.dedup();
         assert_eq!(flags.len(), count);
-        assert_eq!(count, 13 + 19);
+        assert_eq!(count, 15 + 19);
     }
 
     #[test]
@@ -287,6 +318,7 @@ mod tests {
             ("fsync-interval", "0"),
             ("auto-create", "yes"),
             ("auth-token", ""),
+            ("otlp-endpoint", "https://collector.example"),
         ] {
             let setting = BROKER_SETTINGS.iter().find(|s| s.flag == flag).expect("a known flag");
             assert!((setting.set)(&mut Settings::default(), text).is_err(), "{flag} {text}");

@@ -95,6 +95,19 @@ fn pages_of_allowed_origins_may_ask() {
     assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some("https://app.example")));
 }
 
+#[test]
+fn every_changing_route_wants_its_body_named() {
+    let broker = Broker::start(&[]);
+    for (method, path) in routes(&broker, &[]) {
+        if matches!(method.as_str(), "GET" | "DELETE") {
+            continue;
+        }
+        for headers in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/x-www-form-urlencoded")]] {
+            ask(broker.http, &method, &path, headers, b"{}").problem(415, "unsupported");
+        }
+    }
+}
+
 /// The cookie that an answer sets, as it is sent back.
 fn cookie(answer: &Answer) -> String {
     let cookie = answer.header("set-cookie").expect("a cookie");

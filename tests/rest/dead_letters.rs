@@ -56,6 +56,25 @@ fn one_some_or_all_letters_go_back() {
 }
 
 #[test]
+fn a_letter_goes_back_with_another_payload_that_keeps_the_contract() {
+    let broker = Broker::start(&[]);
+    crate::register_order(&broker, "orders");
+    post(&broker, "/api/v1/queues/orders/messages", &json!({"body": {"id": "o-1"}})).ok();
+    let fetched = post(&broker, "/api/v1/queues/orders/fetch", &json!({"group": "billing"})).ok();
+    post(&broker, "/api/v1/queues/orders/reject", &json!({"lease_ids": [fetched["messages"][0]["lease_id"]], "reason": "no"})).ok();
+    let id = fetched["messages"][0]["id"].clone();
+    let redrive = |request| post(&broker, "/api/v1/queues/orders/dlq/redrive", &request);
+    let refused = redrive(json!({"ids": [id], "body": {"id": 5}})).problem(422, "schema-violation");
+    assert_eq!(refused["details"]["path"], "id");
+    let broken = redrive(json!({"ids": [id], "payload_base64": "CgU="})).ok();
+    assert_eq!((&broken["refused"], &broken["refusal"]["details"]["path"]), (&json!(1), &json!("id")));
+    redrive(json!({"body": {"id": "o-2"}})).problem(400, "invalid-argument");
+    assert_eq!(redrive(json!({"ids": [id], "body": {"id": "o-2"}})).ok()["redriven"], 1);
+    let again = post(&broker, "/api/v1/queues/orders/fetch", &json!({"group": "billing"})).ok();
+    assert_eq!((&again["messages"][0]["body"], &again["messages"][0]["id"]), (&json!({"id": "o-2"}), &id));
+}
+
+#[test]
 fn one_some_or_all_letters_are_removed() {
     let broker = Broker::start(&[]);
     let letters = rejected(&broker, "q", 4);

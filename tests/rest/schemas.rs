@@ -83,3 +83,16 @@ fn text_that_does_not_compile_says_where_and_what_to_do() {
         "b.proto": "syntax = \"proto3\"; message B {}"}, "root": "a.proto"});
     assert_eq!(post(&broker, "/api/v1/schemas/orders", &files).ok()["message_type"], "A");
 }
+
+#[test]
+fn a_payload_is_judged_without_being_published() {
+    let broker = Broker::start(&[]);
+    post(&broker, "/api/v1/schemas/orders/validate", &json!({"body": {}})).problem(404, "schema-not-found");
+    register_order(&broker, "orders");
+    assert_eq!(post(&broker, "/api/v1/schemas/orders/validate", &json!({"body": {"id": "o-1"}})).ok(), json!({"version": 1, "bytes": 5}));
+    for payload in [json!({"body": {"id": 1}}), json!({"payload_base64": "CgU="})] {
+        let problem = post(&broker, "/api/v1/schemas/orders/validate", &payload).problem(422, "schema-violation");
+        assert_eq!(problem["details"]["path"], "id", "{payload}");
+    }
+    assert_eq!(get(&broker, "/api/v1/queues/orders").ok()["depth"], 0);
+}

@@ -4,10 +4,14 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod broker;
+pub(crate) mod browser;
 pub(crate) mod cli;
 pub(crate) mod corpus;
+pub(crate) mod go;
+pub(crate) mod node;
 pub(crate) mod http;
 pub(crate) mod page;
 pub(crate) mod payloads;
+pub(crate) mod project;
 pub(crate) mod raw;
 pub(crate) mod tool;

@@ -3,11 +3,15 @@
 //! This crate knows how tools are started and how their results are counted; it knows nothing of the broker.
 //! Read on in [`step`], which every command is made of.
 
+mod asyncapi;
 mod bless;
+mod browser;
 mod check;
 mod corpus;
 mod faults;
+mod fuzz;
 mod image;
+mod npm;
 mod python;
 mod simulate;
 mod step;
@@ -39,6 +43,8 @@ enum Task {
     Corpus(corpus::Args),
     /// Plants each known fault in a copy of the sources and expects a test to notice it.
     Faults,
+    /// Mutated descriptor sets against registration: nothing may panic.
+    Fuzz(fuzz::Args),
     /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
     Simulate(simulate::Args),
     /// Builds the container image without a container engine and tries what it promises.
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
         Task::Bless => bless::run(),
         Task::Corpus(args) => corpus::run_task(&args),
         Task::Faults => faults::run(),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Simulate(args) => simulate::run(&args),
         Task::Image(args) => image::run_task(&args),
     };

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use crate::step::{Outcome, Step, root};
 use crate::tally::Tally;
-use crate::{corpus, image, python, typescript};
+use crate::{asyncapi, browser, corpus, image, python, typescript};
 
 /// The Go client's runtime, a Go module.
 pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
@@ -21,7 +21,13 @@ pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
 pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
-    for (name, prepared) in [("corpus", corpus::run()), ("python", python::run()), ("typescript packages", typescript::install())] {
+    for (name, prepared) in [
+        ("python", python::run()),
+        ("corpus", corpus::run()),
+        ("typescript packages", typescript::install()),
+        ("browser packages", browser::install()),
+        ("asyncapi packages", asyncapi::install()),
+    ] {
         if let Err(error) = prepared {
             eprintln!("xtask: {error:#}");
             tally.failed += 1;

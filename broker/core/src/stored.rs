@@ -88,6 +88,72 @@ pub fn field_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// A stored form, read without copying. What does not hold together reads as nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// Reads a stored form.
+    #[must_use]
+    pub fn of(stored: &'a [u8]) -> Fields<'a> {
+        Fields(stored)
+    }
+
+    /// The message's id.
+    #[must_use]
+    pub fn id(self) -> Option<[u8; 16]> {
+        self.all().find(|(number, _)| *number == 6)?.1.try_into().ok()
+    }
+
+    /// The value of a header, by its exact name.
+    #[must_use]
+    pub fn header(self, name: &str) -> Option<&'a str> {
+        let headers = self.all().filter(|(number, _)| *number == 9).map(|(_, header)| Fields(header));
+        let mut named = headers.filter(|header| header.field(1) == name.as_bytes());
+        std::str::from_utf8(named.next()?.field(2)).ok()
+    }
+
+    /// A length-delimited field; empty without it.
+    fn field(self, wanted: u64) -> &'a [u8] {
+        self.all().find(|(number, _)| *number == wanted).map_or(&[], |(_, bytes)| bytes)
+    }
+
+    /// Number and bytes of each field; a varint has no bytes.
+    fn all(self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let tag = read_varint(&mut rest)?;
+            let bytes = match tag & 7 {
+                0 => {
+                    read_varint(&mut rest)?;
+                    &[][..]
+                }
+                2 => {
+                    let length = usize::try_from(read_varint(&mut rest)?).ok()?;
+                    let bytes;
+                    (bytes, rest) = rest.split_at_checked(length)?;
+                    bytes
+                }
+                _ => return None,
+            };
+            Some((tag >> 3, bytes))
+        })
+    }
+}
+
+fn read_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = from.split_first()?;
+        *from = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
 /// The hash that stands for an ordering key in state and dispatch: FNV-1a of its bytes, never 0. Two keys with the same hash are merely
 /// delivered one after the other. It is stored, so the function must not change.
 #[must_use]
@@ -109,6 +175,26 @@ mod tests {
             let mut out = Vec::new();
             varint(&mut out, value);
             assert_eq!(out.len(), varint_len(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_stored_form_is_read_as_it_was_written() {
+        let content = Content {
+            id: MessageId([9; 16]),
+            published_at: 1_700_000_000_000,
+            schema_version: 3,
+            headers: [("empty", ""), ("trace", "1"), ("trace", "2")].into_iter(),
+            ordering_key: "k",
+            payload: b"payload",
+        };
+        let mut stored = Vec::new();
+        content.encode(&mut stored);
+        let fields = Fields::of(&stored);
+        assert_eq!(fields.id(), Some([9; 16]));
+        assert_eq!((fields.header("trace"), fields.header("empty"), fields.header("trac")), (Some("1"), Some(""), None));
+        for cut in 0..stored.len() {
+            let _ = Fields::of(&stored[..cut]).header("nothing");
         }
     }
 

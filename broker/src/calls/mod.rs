@@ -7,6 +7,7 @@
 
 mod answer;
 mod judge;
+mod uses;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,9 @@ use crate::registry::Registry;
 use crate::shard::Outbox;
 
 use judge::Judge;
+use uses::Uses;
+
+pub(crate) use uses::CallUse;
 
 /// How long a caller waits that does not say.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -58,6 +62,7 @@ struct Desk {
     draining: bool,
     /// Outboxes that got something; they are woken when the lock is free.
     filled: Vec<Arc<Outbox>>,
+    uses: Uses,
 }
 
 impl Calls {
@@ -71,6 +76,7 @@ impl Calls {
                 alarm: None,
                 draining: false,
                 filled: Vec::new(),
+                uses: Uses::default(),
             }),
             judge: Judge { registry, policies, max_message_bytes },
             metrics,
@@ -114,26 +120,27 @@ impl Calls {
             return Err(ErrorCode::CorrelationRequired.with("a CALL may wait, so it must carry a request id: set the flag CORRELATED"));
         };
         let caller = Caller { session, request_id };
-        let judged = self.judge.request(&call);
-        let wire::Call { queue, payload, headers, timeout_ms, .. } = call;
+        let judged = self.judge.request(&call).inspect_err(|error| self.metrics.judged(&call.queue, error));
+        let wire::Call { queue, payload, headers, timeout_ms, contract, .. } = call;
         let taken = judged.and_then(|schema_version| {
             let request = wire::Call { queue: queue.clone(), payload, headers, schema_version, ..wire::Call::default() };
-            self.take(caller, &queue, timeout_ms, request.encode_to_vec())
+            self.take(caller, &queue, &contract, timeout_ms, request.encode_to_vec())
         });
         if let Err(error) = taken {
             self.metrics.called(answer::outcome_of_refusal(&error));
-            self.at_desk(|desk, _| desk.put(session, |out| encode_frame(out, Opcode::Error, Some(request_id), &error)));
+            self.at_desk(|desk, _| self.refuse(desk, session, Some(request_id), &error));
         }
         Ok(())
     }
 
-    fn take(&self, caller: Caller, queue: &str, timeout_ms: u64, request: Vec<u8>) -> Result<(), wire::Error> {
+    fn take(&self, caller: Caller, queue: &str, contract: &[u8], timeout_ms: u64, request: Vec<u8>) -> Result<(), wire::Error> {
         let timeout = if timeout_ms == 0 { TIMEOUT_DEFAULT } else { Duration::from_millis(timeout_ms).min(TIMEOUT_MAX) };
         let wait_ms = u64::try_from(timeout.as_millis()).expect("a day at most");
         self.at_desk(|desk, now| {
             if desk.draining {
                 return Err(ErrorCode::Draining.with("the broker is shutting down; connect again and repeat the call"));
             }
+            desk.uses.used(caller.session, queue, false, contract);
             let deadline = now + wait_ms + BEGUN_MS;
             desk.machine
                 .call(now, NewCall { caller, queue, deadline, request })
@@ -153,7 +160,7 @@ impl Calls {
             let error = ErrorCode::InvalidArgument
                 .with(format!("a call_id has 16 bytes, this one {}; repeat the one of the CALL", response.call_id.len()))
                 .detail("call", answer::hex(&response.call_id));
-            return self.at_desk(|desk, _| desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, &error)));
+            return self.at_desk(|desk, _| self.refuse(desk, session, request_id, &error));
         };
         let serving = {
             let desk = self.lock();
@@ -169,15 +176,21 @@ impl Calls {
                     Ok(schema_version) => self.pass_on(desk, caller, response, schema_version),
                     Err(error) => {
                         self.metrics.called(CallOutcome::InvalidReply);
+                        self.metrics.judged(&queue, &error);
                         let to_caller = answer::invalid_reply(&queue, error.clone());
-                        desk.put(caller.session, |out| encode_frame(out, Opcode::Error, Some(caller.request_id), &to_caller));
+                        self.refuse(desk, caller.session, Some(caller.request_id), &to_caller);
                         let to_responder = error.detail("call", answer::hex(&response.call_id)).detail("queue", queue);
-                        desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, &to_responder));
+                        self.refuse(desk, session, request_id, &to_responder);
                     }
                 }
             }
             self.tell(desk, None);
         });
+    }
+
+    fn refuse(&self, desk: &mut Desk, session: SessionId, request_id: Option<u32>, error: &wire::Error) {
+        self.metrics.refused(error);
+        desk.put(session, |out| encode_frame(out, Opcode::Error, request_id, error));
     }
 
     fn pass_on(&self, desk: &mut Desk, caller: Caller, response: wire::CallResponse, schema_version: u32) {
@@ -215,11 +228,22 @@ impl Calls {
         self.at_desk(|desk, now| {
             // A connection that closed in the meantime serves nobody.
             if desk.outboxes.contains_key(&key.session) {
+                desk.uses.used(key.session, &consume.queue, true, &consume.contract);
                 let serve = Serve { queue: &consume.queue, bounds, contract };
                 desk.machine.serve(now, key, &serve).expect("the shard checked that the number is free");
                 self.tell(desk, None);
             }
         });
+    }
+
+    /// Who calls a queue and who serves it.
+    pub(crate) fn uses_of(&self, queue: &str) -> Vec<(SessionId, CallUse)> {
+        self.lock().uses.of_queue(queue)
+    }
+
+    /// What a connection that is gone did, by queue. Whoever asks keeps it from now on.
+    pub(crate) fn take_uses(&self, session: SessionId) -> Vec<(String, CallUse)> {
+        self.lock().uses.take(session)
     }
 
     /// CREDIT; says whether there is such a responder.
@@ -273,7 +297,7 @@ impl Calls {
                     self.metrics.called(answer::outcome(end));
                     if end != End::CallerLost || drained == Some(caller.session) {
                         let error = answer::ended(&queue, end);
-                        desk.put(caller.session, |out| encode_frame(out, Opcode::Error, Some(caller.request_id), &error));
+                        self.refuse(desk, caller.session, Some(caller.request_id), &error);
                     }
                 }
             }

@@ -1,8 +1,9 @@
-//! Who may ask what over HTTP: the token (or the cookie of a login), the Host header, the Origin, and what a body is called.
+//! Who may ask what over HTTP: the token (or the cookie of a login), the Host header, the Origin.
 //!
 //! A web page can make its visitor's browser ask a broker on the visitor's machine, by a name that the page's owner lets
 //! resolve to 127.0.0.1. It cannot choose the Host header, so a broker without a token answers to names that it knows only. Nor can it
-//! choose its Origin, or send JSON without asking first, so what changes something looks at both. Logins are kept in `login.rs`.
+//! choose its Origin, or send JSON without asking first, so what changes something looks at both (the latter in `extract.rs`). Logins are
+//! kept in `login.rs`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use qwerq_proto::ErrorCode;
 
 use crate::token::Token;
 
-use super::extract::{self, BodyKind};
 use super::login::Logins;
 use super::problem::Problem;
 
@@ -195,19 +195,6 @@ fn refused(problem: Problem) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-/// Middleware of routes that were found: what their body is called. A form of a foreign page can send a body without asking first, but only
-/// as a form or as text.
-pub(super) async fn named_body(request: Request, next: Next) -> Response {
-    let with_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    match with_body && BodyKind::of(request.headers()).is_none() {
-        false => next.run(request).await,
-        true => {
-            let what = "POST, PUT and PATCH take application/json, application/x-protobuf or application/octet-stream";
-            extract::content_type(what).into_response()
-        }
-    }
 }
 
 fn is_preflight(request: &Request) -> bool {

@@ -1,4 +1,7 @@
 //! What handlers take out of requests. It is axum's extraction with our problems in place of its refusals.
+//!
+//! Every route that changes something takes one of [`JsonBody`], [`RawBody`] and [`NoBody`], each of which looks at the Content-Type: a form
+//! of a foreign page can send a body without asking first, but only as a form or as text.
 
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -6,8 +9,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use qwerq_proto::ErrorCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::net::LocalSession;
 
@@ -86,7 +91,28 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A body as it is.
+/// An empty object: there is nothing to say.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// No body, or one that says nothing.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<NoBody, Problem> {
+        let RawBody(body) = RawBody::from_request(request, state).await?;
+        match body.is_empty() {
+            true => Ok(NoBody),
+            false => parse::<Nothing>(&body).map(|_| NoBody),
+        }
+    }
+}
+
+/// A body as it is: JSON or a payload.
 #[derive(Debug)]
 pub(crate) struct RawBody(pub(crate) Bytes);
 
@@ -94,6 +120,10 @@ impl<S: Send + Sync> FromRequest<S> for RawBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<RawBody, Problem> {
+        if BodyKind::of(request.headers()).is_none() {
+            let what = "POST, PUT and PATCH take application/json, application/x-protobuf or application/octet-stream";
+            return Err(content_type(what));
+        }
         Bytes::from_request(request, state).await.map(RawBody).map_err(unread)
     }
 }
@@ -135,7 +165,7 @@ pub(crate) fn limit(given: Option<usize>, default: usize, max: usize) -> Result<
 }
 
 /// The refusal of a Content-Type.
-pub(crate) fn content_type(what: &str) -> Problem {
+fn content_type(what: &str) -> Problem {
     Problem::new(ErrorCode::Unsupported, format!("{what}; say so in Content-Type")).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::HttpState;
 use super::access::Access;
-use super::extract::JsonBody;
+use super::extract::{JsonBody, NoBody, Nothing};
 use super::problem::{Problem, ProblemBody};
 
 /// Name of the cookie.
@@ -113,10 +113,10 @@ pub(crate) async fn login(State(state): State<HttpState>, JsonBody(login): JsonB
 
 /// Log out
 #[utoipa::path(
-    post, path = "/api/v1/logout", tag = "access", security(()),
+    post, path = "/api/v1/logout", tag = "access", security(()), request_body = Nothing,
     responses((status = 204, description = "Logged out", headers(("set-cookie" = String, description = "Takes the cookie back"))))
 )]
-pub(crate) async fn logout(State(state): State<HttpState>, headers: HeaderMap) -> Response {
+pub(crate) async fn logout(State(state): State<HttpState>, headers: HeaderMap, NoBody: NoBody) -> Response {
     state.access().logins().end(&headers);
     with_cookie("", Duration::ZERO)
 }

@@ -8,6 +8,8 @@ pub mod access;
 mod api;
 mod asyncapi;
 mod contracts;
+mod dashboard;
+mod events;
 mod extract;
 mod login;
 pub mod metrics;
@@ -15,16 +17,17 @@ mod openapi;
 mod problem;
 mod readiness;
 mod server;
+mod ws;
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
 use axum::{Extension, Router};
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES};
 use tokio::net::TcpListener;
@@ -36,7 +39,7 @@ use crate::proto_text::ProtoText;
 
 pub use access::Access;
 use contracts::Contracts;
-pub use metrics::{CallOutcome, Metrics, QueueStats};
+pub use metrics::{Activity, CallOutcome, GroupFigures, GroupsOf, Metrics, QueueStats, Stats, Tally, Transport};
 use problem::Problem;
 pub use readiness::Readiness;
 
@@ -46,8 +49,6 @@ const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES as usize;
 /// How long a request may take, its body included, unless it is one that waits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-type QueueStatsFuture = Pin<Box<dyn Future<Output = Vec<QueueStats>> + Send>>;
-
 /// What the routes may see of the broker. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpState {
@@ -55,27 +56,24 @@ pub struct HttpState {
     readiness: Arc<Readiness>,
     access: Arc<Access>,
     broker: Arc<Shared>,
+    feed: events::Feed,
     contracts: Arc<Contracts>,
     proto_text: Arc<dyn ProtoText>,
-    queue_stats: Arc<dyn Fn() -> QueueStatsFuture + Send + Sync>,
 }
 
 impl HttpState {
-    /// `queue_stats` is called for every scrape and asks the shards what their queues hold at that moment.
-    pub fn new<F, Fut>(
-        readiness: Arc<Readiness>,
-        access: Access,
-        broker: Arc<Shared>,
-        proto_text: Arc<dyn ProtoText>,
-        queue_stats: F,
-    ) -> HttpState
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Vec<QueueStats>> + Send + 'static,
-    {
-        let queue_stats = Arc::new(move || -> QueueStatsFuture { Box::pin(queue_stats()) });
-        let metrics = Arc::clone(&broker.metrics);
-        HttpState { metrics, readiness, access: Arc::new(access), broker, contracts: Arc::default(), proto_text, queue_stats }
+    /// The routes of `broker`; `proto_text` compiles what is uploaded as text.
+    #[must_use]
+    pub fn new(readiness: Arc<Readiness>, access: Access, broker: Arc<Shared>, proto_text: Arc<dyn ProtoText>) -> HttpState {
+        HttpState {
+            metrics: Arc::clone(&broker.metrics),
+            readiness,
+            access: Arc::new(access),
+            broker,
+            feed: events::Feed::default(),
+            contracts: Arc::default(),
+            proto_text,
+        }
     }
 
     /// A session with the broker, under the name that `schema clients` shows.
@@ -102,15 +100,22 @@ fn router(state: HttpState) -> Router {
     let mut group = |routes: OpenApiRouter<HttpState>| {
         let (router, described) = routes.split_for_parts();
         document.merge(described);
-        router.method_not_allowed_fallback(method_not_allowed).route_layer(from_fn(access::named_body))
+        router.method_not_allowed_fallback(method_not_allowed)
     };
     let access = state.access();
     let patient = api::patient_routes().route_layer(from_fn_with_state(api::PATIENCE, in_time));
     let prompt = api::routes().routes(routes!(asyncapi::asyncapi_json)).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
-    let api = prompt.merge(patient).route_layer(from_fn_with_state(state.clone(), when_ready));
+    let events = OpenApiRouter::new().route("/api/v1/ws", any(events::events));
+    let api = prompt.merge(patient).merge(events).route_layer(from_fn_with_state(state.clone(), when_ready));
     let scraped = group(scraped()).layer(from_fn_with_state(Arc::clone(access), access::require_token));
-    let open = group(open()).layer(from_fn_with_state(Arc::clone(access), access::without_token));
-    let guarded = group(guarded().merge(api)).fallback(not_found).layer(from_fn_with_state(Arc::clone(access), access::guard));
+    let open = group(open().route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time)))
+        .layer(from_fn_with_state(Arc::clone(access), access::without_token));
+    let pages = dashboard::pages().route_layer(from_fn_with_state(state.clone(), when_ready));
+    let pages = guarded().merge(pages).route_layer(from_fn_with_state(REQUEST_TIMEOUT, in_time));
+    let guarded = group(pages.merge(api))
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(access), access::guard))
+        .layer(from_fn(dashboard::instead_of_problems));
     let all = group(probes()).merge(scraped).merge(open).merge(guarded);
     openapi::complete(&mut document);
     all.layer(Extension(openapi::Document::new(&document)))
@@ -131,12 +136,13 @@ fn scraped() -> OpenApiRouter<HttpState> {
 
 /// For whoever is about to present the token: login pages, and WebSockets that speak HELLO.
 fn open() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout))
+    let login = OpenApiRouter::new().routes(routes!(login::login)).routes(routes!(login::logout));
+    login.merge(dashboard::open()).route("/ws", any(ws::protocol))
 }
 
 /// For whoever has the token or a login, besides `api/`.
 fn guarded() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(index)).routes(routes!(openapi::openapi_json))
+    OpenApiRouter::new().routes(routes!(openapi::openapi_json))
 }
 
 /// Middleware of what needs the shard, which a start may keep away for a while.
@@ -189,16 +195,10 @@ async fn readyz(State(state): State<HttpState>) -> Response {
     responses((status = 200, description = "In Prometheus's text format", body = String, content_type = "text/plain"))
 )]
 async fn scrape(State(state): State<HttpState>) -> Response {
-    let queues = (state.queue_stats)().await;
-    let text = state.metrics.render(&queues);
+    let most = if state.broker.config.metrics_per_queue == Some(true) { usize::MAX } else { metrics::QUEUES_ONE_BY_ONE };
+    let stats = state.broker.stats(GroupsOf::AtMost(most)).await;
+    let text = state.metrics.render(&stats, state.broker.config.metrics_per_queue);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
-}
-
-/// A page for people
-#[utoipa::path(get, path = "/", tag = "dashboard", responses((status = 200, description = "The page", body = String, content_type = "text/html")))]
-async fn index() -> Response {
-    let page = Html(INDEX);
-    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], page).into_response()
 }
 
 async fn not_found(request: Request) -> Problem {
@@ -211,14 +211,6 @@ async fn method_not_allowed(request: Request) -> Problem {
     Problem::new(ErrorCode::Unsupported, text).with_status(StatusCode::METHOD_NOT_ALLOWED)
 }
 
-const INDEX: &str = concat!(
-    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>QWER-Q</title>\n<h1>QWER-Q ",
-    env!("CARGO_PKG_VERSION"),
-    "</h1>\n<p>The typed message queue. Clients connect to the broker port; this port is for people and their tools.</p>\n",
-    "<ul>\n<li><a href=\"/metrics\">/metrics</a>: Prometheus metrics\n<li><a href=\"/healthz\">/healthz</a>: the process ",
-    "runs\n<li><a href=\"/readyz\">/readyz</a>: the broker takes requests\n</ul>\n",
-);
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -226,6 +218,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::shard::Command;
     use crate::token::Token;
 
     /// A served broker whose parts the test holds.
@@ -241,13 +234,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let readiness = Arc::new(Readiness::new());
-        let broker = Arc::new(Shared::in_tests(std::sync::mpsc::channel().0));
+        let (commands, asked) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            while let Ok(Command::Stats(_, reply)) = asked.recv() {
+                let in_flight = queues.iter().map(|queue| queue.in_flight).sum();
+                let _ = reply.send(Stats { queues: queues.clone(), in_flight, ..Stats::default() });
+            }
+        });
+        let broker = Arc::new(Shared::in_tests(commands));
         let metrics = Arc::clone(&broker.metrics);
         let no_text = Arc::new(crate::proto_text::NoProtoText);
-        let state = HttpState::new(Arc::clone(&readiness), access, broker, no_text, move || {
-            let queues = queues.clone();
-            async move { queues }
-        });
+        let state = HttpState::new(Arc::clone(&readiness), access, broker, no_text);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, state, async move {
             let _ = stopped.await;

@@ -114,10 +114,14 @@ fn refusals(path: &str, method: &Method) -> Vec<StatusCode> {
     if path == "/metrics" {
         return vec![S::UNAUTHORIZED];
     }
-    let is_access = matches!(path, "/api/v1/login" | "/api/v1/logout");
+    let is_access = matches!(path, "/api/v1/login" | "/api/v1/logout") || path.starts_with("/assets/");
     let mut statuses = if is_access { vec![S::FORBIDDEN] } else { vec![S::UNAUTHORIZED, S::FORBIDDEN] };
     if *method != Method::GET && *method != Method::DELETE {
         statuses.extend([S::BAD_REQUEST, S::UNSUPPORTED_MEDIA_TYPE, S::PAYLOAD_TOO_LARGE]);
+    }
+    if !path.starts_with("/api/") && !is_access {
+        // Pages.
+        statuses.extend([S::REQUEST_TIMEOUT, S::SERVICE_UNAVAILABLE]);
     }
     let is_api = path.starts_with("/api/v1/") && !is_access && path != "/api/v1/openapi.json";
     if is_api {

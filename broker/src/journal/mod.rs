@@ -190,6 +190,12 @@ impl<F: Files> Journal<F> {
         segment::capacity(self.options.segment_bytes)
     }
 
+    /// What the segments take on the disk, spares included.
+    pub fn disk_bytes(&self) -> u64 {
+        let segments = self.shared.live().len() + self.retired.len() + self.spares.len();
+        segments as u64 * u64::from(self.options.segment_bytes)
+    }
+
     /// A reader for any thread.
     pub fn reader(&self) -> Reader<F::File> {
         Reader::new(Arc::clone(&self.shared))

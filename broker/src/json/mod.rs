@@ -1,48 +1,47 @@
-//! Protobuf's JSON mapping of payloads, both ways, by a contract's descriptors.
+//! Messages as JSON: protobuf's JSON mapping, both ways, for whoever has no generated code (REST, dashboard, command line).
 //!
-//! It knows no queues and no HTTP: who has a descriptor gets bytes for JSON and JSON for bytes. What a payload must keep is judged by
-//! `registry`, on the bytes.
+//! It knows descriptors and bytes. It does not judge payloads (`registry` does, by its own tables), so what comes out of `decode`
+//! may still lack a required field. `tests/json` holds it to Python's implementation; docs/json.md says where the two differ and why.
+//! Read on in `decode` (JSON to payload) and `encode` (payload to JSON).
 
+mod decode;
+mod encode;
+mod error;
+mod field;
+mod field_mask;
+mod scalar;
 pub mod schema;
+mod time;
+mod tree;
+mod well_known;
+mod wire;
 
 use bytes::Bytes;
-use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
-use serde_json::Value;
+use prost_reflect::MessageDescriptor;
 
-/// What is wrong with JSON, or with bytes that were to become JSON.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct JsonError {
-    /// Where: names joined by `.`, elements as `[i]`; empty for the whole.
-    pub path: String,
-    /// What is wrong and what was expected.
-    pub message: String,
-}
+pub use self::{error::JsonError, tree::Json};
 
-/// The payload that a message written in JSON is. Fields that the type does not have are errors: they would be lost.
+/// The payload that this JSON text describes.
 ///
 /// # Errors
-/// The first thing that does not fit.
-pub fn decode(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Bytes, JsonError> {
-    let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let message = DynamicMessage::deserialize_with_options(descriptor.clone(), &mut deserializer, &options)
-        .and_then(|message| deserializer.end().map(|()| message))
-        .map_err(|error| whole(format!("not a {}: {error}", descriptor.full_name())))?;
-    Ok(Bytes::from(message.encode_to_vec()))
+/// Text that is not JSON, or not one of this type; fields that the type does not have are errors, since they would be lost.
+pub fn decode(descriptor: &MessageDescriptor, text: &[u8]) -> Result<Bytes, JsonError> {
+    decode_tree(descriptor, &Json::parse(text)?)
 }
 
-/// The JSON that a payload is.
+/// As [`decode`], for JSON that was read already, as a part of something larger.
 ///
 /// # Errors
-/// When the bytes are no such message, or one that JSON cannot hold, such as an Any of an unknown type.
-pub fn encode(descriptor: &MessageDescriptor, payload: &[u8]) -> Result<Value, JsonError> {
-    let message =
-        DynamicMessage::decode(descriptor.clone(), payload).map_err(|error| whole(format!("not a {}: {error}", descriptor.full_name())))?;
-    serde_json::to_value(&message).map_err(|error| whole(error.to_string()))
+/// When it is not JSON of this type.
+pub fn decode_tree(descriptor: &MessageDescriptor, json: &Json) -> Result<Bytes, JsonError> {
+    decode::message(descriptor, json, 1).map(Bytes::from)
 }
 
-fn whole(message: String) -> JsonError {
-    JsonError { path: String::new(), message }
+/// A payload as JSON. Fields that the contract does not know are left out.
+///
+/// # Errors
+/// A payload that is not one of this type, and the few that JSON cannot hold: a time outside of the years 1 to 9999, an `Any` of a
+/// type that the contract does not have, a field mask that is not in snake_case, NaN in a `Value`.
+pub fn encode(descriptor: &MessageDescriptor, payload: &[u8]) -> Result<Json, JsonError> {
+    encode::payload(descriptor, payload, 1)
 }

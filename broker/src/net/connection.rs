@@ -1,23 +1,25 @@
-//! One connection: a task that reads frames and one that writes them. Protocol errors are answered once, then the connection closes;
-//! others never notice.
+//! One connection: a task that reads frames and one that writes them, over whatever transport. Protocol errors are answered once, then
+//! the connection closes; others never notice.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use prost::Message;
 use qwerq_core::SessionId;
 use qwerq_proto::{ErrorCode, Frame, FrameDecoder, FrameError, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, encode_frame, wire};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::config::{HEARTBEAT, HELLO_TIMEOUT};
+use crate::http::Transport;
 use crate::shard::{Command, Outbox, Window};
 
-use super::{Shared, hello, requests, stopped};
+use super::transport::{Ending, Farewell, Sink, Source, StreamSink, StreamSource};
+use super::{Shared, hello, requests, stopped, websocket};
 
 /// How much is read at once.
 const READ_BYTES: usize = 128 << 10;
@@ -40,33 +42,50 @@ pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, shared: Arc<Share
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%peer, %error, "TCP_NODELAY is not available");
     }
-    shared.metrics.connections.inc();
     let (read, write) = socket.into_split();
-    converse(read, write, &shared, stop, &peer.to_string()).await;
-    shared.metrics.connections.dec();
+    let connection = shared.metrics.connected(Transport::Tcp);
+    converse(StreamSource(read), StreamSink(write), Arc::default(), &shared, stop, &peer.to_string()).await;
+    drop(connection);
 }
 
-/// Speaks the protocol over any byte stream.
+/// Serves one client over a WebSocket whose handshake is done.
+pub(super) async fn serve_websocket(
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+    peer: &str,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+) {
+    let outbox = Arc::default();
+    let (source, sink) = websocket::transport(stream, &outbox);
+    let connection = shared.metrics.connected(Transport::WebSocket);
+    converse(source, sink, outbox, &shared, stop, peer).await;
+    drop(connection);
+}
+
+/// Speaks the protocol over any transport.
 async fn converse(
-    mut read: impl AsyncRead + Unpin,
-    write: impl AsyncWrite + Unpin + Send + 'static,
+    mut source: impl Source,
+    sink: impl Sink,
+    outbox: Arc<Outbox>,
     shared: &Arc<Shared>,
     stop: watch::Receiver<bool>,
     peer: &str,
 ) {
-    let outbox = Arc::new(Outbox::default());
-    let mut writer = tokio::spawn(write_frames(write, Arc::clone(&outbox)));
+    // Said before the outbox is closed, so that the writer finds it.
+    let farewell = Arc::new(OnceLock::new());
+    let mut writer = tokio::spawn(write_frames(sink, Arc::clone(&outbox), Arc::clone(&farewell)));
     let session = shared.new_session();
     let mut buffer = BytesMut::new();
     let refused;
-    match greet(&mut read, &mut buffer, shared, session).await {
+    match greet(&mut source, &mut buffer, shared, session).await {
         Ok((request_id, client, ack)) => {
             outbox.append(|out| encode_frame(out, Opcode::HelloAck, request_id, &ack));
             outbox.wake();
             let _entered = shared.connections.enter(session, peer, &client);
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
-            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client });
+            let schema_events = ack.features.iter().any(|feature| feature == hello::SCHEMA_EVENTS);
+            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client, schema_events });
             let mut reader = Reader {
                 session,
                 shared,
@@ -76,7 +95,7 @@ async fn converse(
                 told_shard: Instant::now(),
             };
             let end = tokio::select! {
-                end = reader.run(&mut read, buffer, stop) => end,
+                end = reader.run(&mut source, buffer, stop) => end,
                 // The peer is gone, or it was cut off since it does not read.
                 _ = &mut writer => Err(Ending::Gone),
             };
@@ -85,13 +104,20 @@ async fn converse(
                 reader.say(error);
             }
             shared.calls.closed(session, end.is_ok());
+            let _ = farewell.set(match &end {
+                Ok(()) => Farewell::Draining,
+                Err(Ending::Gone) => Farewell::Left,
+                Err(Ending::Protocol(error)) => Farewell::Refused(error.name.clone()),
+            });
             // The shard closes the outbox once it has answered all that came before.
             shared.send(Command::Closed { session, graceful: end.is_ok() });
             refused = matches!(end, Err(Ending::Protocol(_)));
         }
-        Err(error) => {
-            if let Some(error) = error {
-                outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
+        Err(ending) => {
+            if let Ending::Protocol(error) = ending {
+                shared.metrics.refused(&error);
+                outbox.append(|out| encode_frame(out, Opcode::Error, None, &*error));
+                let _ = farewell.set(Farewell::Refused(error.name));
             }
             outbox.close();
             refused = true;
@@ -102,59 +128,44 @@ async fn converse(
         writer.abort();
     }
     if refused {
-        linger(&mut read).await;
+        linger(&mut source).await;
     }
 }
 
 /// Reads what a refused peer still sends, for a moment: a socket that is closed with unread bytes takes the error back from the peer.
-async fn linger(read: &mut (impl AsyncRead + Unpin)) {
+async fn linger(source: &mut impl Source) {
     const PATIENCE: Duration = Duration::from_secs(1);
-    let mut rest = read.take(1 << 20);
-    let mut nowhere = tokio::io::sink();
-    let drained = tokio::io::copy(&mut rest, &mut nowhere);
     // Whatever becomes of it, the connection is over.
-    let _ = timeout(PATIENCE, drained).await;
+    let _ = timeout(PATIENCE, source.discard(1 << 20)).await;
 }
 
-/// Why a connection ends other than by the broker's own stopping.
-enum Ending {
-    /// The peer does not speak the protocol.
-    Protocol(Box<wire::Error>),
-    /// The peer has closed, or was killed, or the network is gone; no difference can be seen from here.
-    Gone,
-}
-
-/// Reads HELLO. `Err(None)`: the client went away.
+/// Reads HELLO.
 async fn greet(
-    read: &mut (impl AsyncRead + Unpin),
+    source: &mut impl Source,
     buffer: &mut BytesMut,
     shared: &Shared,
     session: SessionId,
-) -> Result<(Option<u32>, String, wire::HelloAck), Option<wire::Error>> {
+) -> Result<(Option<u32>, String, wire::HelloAck), Ending> {
     let decoder = FrameDecoder::new(MAX_FRAME_BYTES_BEFORE_HELLO);
     let first = async {
         loop {
-            match decoder.decode(buffer) {
-                Ok(Some(frame)) => return Ok(frame),
-                Ok(None) => {}
-                Err(error) => return Err(Some(frame_error(&error))),
+            if let Some(frame) = decoder.decode(buffer).map_err(|error| Ending::protocol(frame_error(&error)))? {
+                return Ok(frame);
             }
-            // A read of nothing is the end; so is an error, and neither can be answered.
-            if !matches!(read.read_buf(buffer).await, Ok(1..)) {
-                return Err(None);
-            }
+            source.read(buffer).await?;
         }
     };
     let Ok(frame) = timeout(HELLO_TIMEOUT, first).await else {
-        return Err(Some(ErrorCode::HelloTimeout.with("no HELLO arrived within 5 s")));
+        return Err(Ending::protocol(ErrorCode::HelloTimeout.with("no HELLO arrived within 5 s")));
     };
     let Frame { opcode, request_id, payload } = frame?;
     if opcode != Opcode::Hello as u8 {
-        return Err(Some(ErrorCode::HelloRequired.with(format!("the first frame is HELLO (0x40), this one is {opcode:#04x}"))));
+        let text = format!("the first frame is HELLO (0x40), this one is {opcode:#04x}");
+        return Err(Ending::protocol(ErrorCode::HelloRequired.with(text)));
     }
     let hello = wire::Hello::decode(payload)
-        .map_err(|error| Some(ErrorCode::MalformedMessage.with(format!("HELLO does not decode as qwerq.v1.Hello: {error}"))))?;
-    let ack = hello::judge(shared, session, &hello).map_err(Some)?;
+        .map_err(|error| Ending::protocol(ErrorCode::MalformedMessage.with(format!("HELLO does not decode as qwerq.v1.Hello: {error}"))))?;
+    let ack = hello::judge(shared, session, &hello).map_err(Ending::protocol)?;
     Ok((request_id, hello.client_name, ack))
 }
 
@@ -171,24 +182,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads until the connection ends; `Ok`: the broker ended it, since it stops.
-    async fn run(
-        &mut self,
-        read: &mut (impl AsyncRead + Unpin),
-        mut buffer: BytesMut,
-        mut stop: watch::Receiver<bool>,
-    ) -> Result<(), Ending> {
+    async fn run(&mut self, source: &mut impl Source, mut buffer: BytesMut, mut stop: watch::Receiver<bool>) -> Result<(), Ending> {
         let mut draining = None;
         loop {
+            // One look at the clock for all that one read has brought.
+            let now = Instant::now();
             while let Some(frame) = self.decoder.decode(&mut buffer).map_err(|error| Ending::protocol(frame_error(&error)))? {
-                requests::handle(self.shared, self.session, &self.window, frame).await.map_err(Ending::protocol)?;
+                requests::handle(self.shared, self.session, &self.window, frame, now.into_std()).await.map_err(Ending::protocol)?;
             }
-            self.tell_shard();
+            self.tell_shard(now);
             let missing = self.decoder.missing(&buffer);
             buffer.reserve(missing.max(READ_BYTES));
             let until = draining.unwrap_or_else(|| Instant::now() + SILENCE);
             let got = tokio::select! {
                 biased;
-                got = timeout_at(until, read.read_buf(&mut buffer)) => got,
+                got = timeout_at(until, source.read(&mut buffer)) => got,
                 () = stopped(&mut stop), if draining.is_none() => {
                     draining = Some(Instant::now() + DRAIN);
                     self.outbox.append(|out| {
@@ -200,8 +208,7 @@ impl Reader<'_> {
                 }
             };
             match got {
-                Ok(Ok(1..)) => {}
-                Ok(_) => return Err(Ending::Gone),
+                Ok(read) => read?,
                 Err(_) if draining.is_some() => return Ok(()),
                 Err(_) => {
                     let text = format!("nothing was heard for {} s; send a heartbeat every {} s", SILENCE.as_secs(), HEARTBEAT.as_secs());
@@ -212,8 +219,7 @@ impl Reader<'_> {
     }
 
     /// A connection that only calls and replies is alive too, and consumers on it should be known to be.
-    fn tell_shard(&mut self) {
-        let now = Instant::now();
+    fn tell_shard(&mut self, now: Instant) {
         if now.duration_since(self.told_shard) >= SIGN_OF_LIFE {
             self.told_shard = now;
             self.shared.send(Command::Heartbeat(self.session));
@@ -228,12 +234,6 @@ impl Reader<'_> {
     }
 }
 
-impl Ending {
-    fn protocol(error: wire::Error) -> Ending {
-        Ending::Protocol(Box::new(error))
-    }
-}
-
 fn frame_error(error: &FrameError) -> wire::Error {
     let detailed = error.code().with(error.to_string());
     match error {
@@ -243,35 +243,39 @@ fn frame_error(error: &FrameError) -> wire::Error {
 }
 
 /// Writes what the outbox collects; says so when there is nothing to say.
-async fn write_frames(mut write: impl AsyncWrite + Unpin, outbox: Arc<Outbox>) {
+async fn write_frames(mut sink: impl Sink, outbox: Arc<Outbox>, farewell: Arc<OnceLock<Farewell>>) {
     /// A buffer that grew beyond this is not kept.
     const KEEP_BYTES: usize = 1 << 20;
     let mut heartbeat = Vec::new();
     encode_frame(&mut heartbeat, Opcode::Heartbeat, None, &wire::Heartbeat {});
     let mut spare = Vec::new();
+    let mut said = Instant::now();
     loop {
-        let taken = timeout(HEARTBEAT, outbox.take(std::mem::take(&mut spare))).await;
+        let taken = timeout_at(said + HEARTBEAT, outbox.take(std::mem::take(&mut spare))).await;
         let frames = match taken {
             Ok(Some(frames)) => frames,
             Ok(None) => break,
             Err(_) => heartbeat.clone(),
         };
-        if write.write_all(&frames).await.is_err() {
+        if sink.write(&frames).await.is_err() {
             break;
+        }
+        // What a transport says by itself is no heartbeat.
+        if !frames.is_empty() {
+            said = Instant::now();
         }
         if frames.capacity() <= KEEP_BYTES {
             spare = frames;
         }
     }
-    // The peer learns from this that nothing more comes; if it is gone already, nobody minds.
-    let _ = write.shutdown().await;
+    sink.close(farewell.get().unwrap_or(&Farewell::Left)).await;
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
-    use tokio::io::DuplexStream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
     use super::*;
 
@@ -298,7 +302,8 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let (read, write) = tokio::io::split(server);
         let (_running, stop) = watch::channel(false);
-        let served = tokio::spawn(async move { converse(read, write, &shared, stop, "a test").await });
+        let served =
+            tokio::spawn(async move { converse(StreamSource(read), StreamSink(write), Arc::default(), &shared, stop, "a test").await });
         let mut hello = Vec::new();
         encode_frame(&mut hello, Opcode::Hello, Some(5), &wire::Hello { min_protocol: 1, max_protocol: 1, ..wire::Hello::default() });
         client.write_all(&hello).await.expect("a pipe");
@@ -323,7 +328,8 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let (read, write) = tokio::io::split(server);
         let (_running, stop) = watch::channel(false);
-        let served = tokio::spawn(async move { converse(read, write, &shared, stop, "a test").await });
+        let served =
+            tokio::spawn(async move { converse(StreamSource(read), StreamSink(write), Arc::default(), &shared, stop, "a test").await });
         let connected = Instant::now();
         let frame = next(&mut client, &mut BytesMut::new()).await.expect("an ERROR");
         assert_eq!(wire::Error::decode(frame.payload).expect("an ERROR").name, "hello-timeout");

@@ -7,6 +7,9 @@ use crate::config::{HEARTBEAT, PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 
 use super::Shared;
 
+/// The feature of those who want SCHEMA_CHANGED.
+pub(super) const SCHEMA_EVENTS: &str = "schema-events";
+
 /// Judges a HELLO.
 ///
 /// # Errors
@@ -32,7 +35,7 @@ pub(super) fn judge(shared: &Shared, session: SessionId, hello: &wire::Hello) ->
     }
     Ok(wire::HelloAck {
         protocol: PROTOCOL_VERSION,
-        features: Vec::new(),
+        features: hello.features.iter().filter(|feature| *feature == SCHEMA_EVENTS).take(1).cloned().collect(),
         max_frame_bytes: MAX_FRAME_BYTES,
         max_message_bytes: shared.config.queue_defaults.max_message_bytes,
         publish_window_requests: PUBLISH_WINDOW_REQUESTS,

@@ -4,6 +4,7 @@
 //! knows neither JSON nor paths; those are `http/api/`'s.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -32,7 +33,13 @@ impl LocalSession {
         let session = shared.new_session();
         let (outbox, window) = (Arc::new(Outbox::default()), Arc::new(Window::default()));
         shared.calls.opened(session, Arc::clone(&outbox));
-        let opened = Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client: client.to_owned() };
+        let opened = Command::Opened {
+            session,
+            outbox: Arc::clone(&outbox),
+            window: Arc::clone(&window),
+            client: client.to_owned(),
+            schema_events: false,
+        };
         shared.send(opened);
         LocalSession { shared: Arc::clone(shared), session, outbox, window, received: BytesMut::new(), last_request: 0 }
     }
@@ -68,7 +75,7 @@ impl LocalSession {
         self.last_request += 1;
         let request_id = Some(self.last_request);
         let frame = Frame { opcode: opcode as u8, request_id, payload: Bytes::from(request.encode_to_vec()) };
-        requests::handle(&self.shared, self.session, &self.window, frame).await?;
+        requests::handle(&self.shared, self.session, &self.window, frame, Instant::now()).await?;
         loop {
             let frame = self.next_frame().await?;
             // Answers to what an earlier caller gave up on come as well; nobody waits for them.

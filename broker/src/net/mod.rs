@@ -8,23 +8,29 @@ mod connections;
 mod hello;
 mod local;
 mod requests;
+mod transport;
+mod websocket;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
 use qwerq_core::SessionId;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::calls::Calls;
 use crate::config::Config;
-use crate::http::Metrics;
+use crate::http::{GroupsOf, Metrics, Stats};
 use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::shard::Command;
 use crate::token::Token;
+use crate::traces::Tracer;
 
 pub use connections::{ConnectionInfo, Connections};
 pub use local::LocalSession;
@@ -48,7 +54,13 @@ pub struct Shared {
     pub connections: Arc<Connections>,
     /// The shard.
     pub shard: Sender<Command>,
+    /// For messages whose publisher records a trace; `None`: for none.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     next_session: AtomicU64,
+    /// Connections over WebSocket, which HTTP accepts.
+    websockets: TaskTracker,
+    /// Whether connections are to end.
+    draining: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -60,11 +72,24 @@ impl Shared {
         registry: Arc<Registry>,
         policies: Arc<Policies>,
         calls: Arc<Calls>,
+        tracer: Option<Arc<Tracer>>,
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
-        let connections = Arc::default();
-        Shared { config, token, metrics, registry, policies, calls, connections, shard, next_session: AtomicU64::new(1) }
+        Shared {
+            config,
+            token,
+            metrics,
+            registry,
+            policies,
+            calls,
+            connections: Arc::default(),
+            shard,
+            tracer,
+            next_session: AtomicU64::new(1),
+            websockets: TaskTracker::new(),
+            draining: watch::Sender::new(false),
+        }
     }
 
     /// A broker with the usual settings whose shard is played by the test.
@@ -83,12 +108,39 @@ impl Shared {
             auto_create: true,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            metrics_per_queue: None,
+            otlp_endpoint: None,
             queue_defaults: qwerq_core::QueueOptions::default(),
         };
         let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
         let policies = Arc::new(Policies::new(SchemaMode::Permissive));
         let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
-        Shared::new(Arc::new(config), metrics, registry, policies, calls, shard)
+        Shared::new(Arc::new(config), metrics, registry, policies, calls, None, shard)
+    }
+
+    /// What the shard holds at this moment. One that is gone holds nothing; the process is ending.
+    pub async fn stats(&self, groups_of: GroupsOf) -> Stats {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Stats(groups_of, reply));
+        answer.await.unwrap_or_default()
+    }
+
+    /// Becomes true when connections are to end.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Serves a WebSocket once its handshake is done; `upgraded` gives nothing when that failed.
+    pub(crate) fn serve_websocket<S>(self: &Arc<Self>, peer: String, upgraded: impl Future<Output = Option<S>> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (shared, stop) = (Arc::clone(self), self.draining.subscribe());
+        self.websockets.spawn(async move {
+            if let Some(stream) = upgraded.await {
+                connection::serve_websocket(stream, &peer, shared, stop).await;
+            }
+        });
     }
 
     fn new_session(&self) -> SessionId {
@@ -122,7 +174,10 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stop: watch::
         }
     }
     drop(listener);
+    shared.draining.send_replace(true);
     while connections.join_next().await.is_some() {}
+    shared.websockets.close();
+    shared.websockets.wait().await;
 }
 
 /// Completes when the broker stops. A sender that is gone means the same.

@@ -1,6 +1,7 @@
 //! From a frame to a command: decode the message that the opcode demands, judge payloads, hand it to the shard.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use prost::Message;
@@ -11,18 +12,25 @@ use tokio::sync::oneshot;
 use crate::config::{PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 use crate::registry::compatibility::Candidate;
 use crate::registry::{Contract, QueueContract};
-use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Window, compare};
+use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Traced, Window, compare};
+use crate::traces::{Context, TRACEPARENT};
 
 use super::Shared;
 
 /// Most messages of one PUBLISH.
 const PUBLISH_ITEMS_MAX: usize = 65_536;
 
-/// Handles one frame.
+/// Handles one frame that was `received` then.
 ///
 /// # Errors
 /// The protocol error after which the connection closes. Everything else is answered as a reply.
-pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Window, frame: Frame) -> Result<(), wire::Error> {
+pub(super) async fn handle(
+    shared: &Arc<Shared>,
+    session: SessionId,
+    window: &Window,
+    frame: Frame,
+    received: Instant,
+) -> Result<(), wire::Error> {
     let asker = Asker { session, request_id: frame.request_id };
     let Some(opcode) = Opcode::from_u8(frame.opcode) else {
         let text = format!("opcode {:#04x} is unknown to this broker", frame.opcode);
@@ -31,7 +39,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, session: SessionId, window: &Wi
     };
     let payload = frame.payload;
     let command = match opcode {
-        Opcode::Publish => return publish(shared, asker, window, payload),
+        Opcode::Publish => return publish(shared, asker, window, payload, received),
         Opcode::Heartbeat => Command::Heartbeat(session),
         Opcode::Ack | Opcode::Nack | Opcode::Reject | Opcode::Release | Opcode::ExtendVisibility => {
             Command::Settle(asker, opcode, decode(opcode, payload)?)
@@ -124,7 +132,7 @@ fn reply(shared: &Shared, asker: Asker, opcode: Opcode, message: &impl Message) 
     shared.send(Command::Reply { session: asker.session, frames });
 }
 
-fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Result<(), wire::Error> {
+fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes, received: Instant) -> Result<(), wire::Error> {
     let window_bytes = payload.len() as u64;
     let publish: wire::Publish = decode(Opcode::Publish, payload)?;
     if publish.items.len() > PUBLISH_ITEMS_MAX {
@@ -138,15 +146,42 @@ fn publish(shared: &Shared, asker: Asker, window: &Window, payload: Bytes) -> Re
         reply(shared, asker, Opcode::Error, &ErrorCode::Overloaded.with(text).retry_after_ms(10));
         return Ok(());
     }
-    let mut command = PublishCommand { asker, publish, window_bytes, schema_version: 0, contract_unknown: false, violations: Vec::new() };
+    let mut command = PublishCommand {
+        asker,
+        publish,
+        window_bytes,
+        schema_version: 0,
+        contract_unknown: false,
+        violations: Vec::new(),
+        received,
+        traced: Vec::new(),
+    };
+    if shared.tracer.is_some() {
+        command.traced = traced(&command.publish.items);
+    }
+    let judging = (!command.traced.is_empty()).then(Instant::now);
     if let Some(contract) = shared.registry.get(&command.publish.queue)
         && let Err(error) = judge(shared, &contract, &mut command)
     {
         let items = 0..command.publish.items.len();
         command.violations = items.map(|at| (at, error.clone())).collect();
     }
+    if let (Some(began), true) = (judging, command.schema_version != 0) {
+        let judged = Some((began, Instant::now()));
+        command.traced.iter_mut().for_each(|item| item.judged = judged);
+    }
     shared.send(Command::Publish(Box::new(command)));
     Ok(())
+}
+
+/// The items whose publisher records a trace.
+fn traced(items: &[wire::PublishItem]) -> Vec<Traced> {
+    let parent = |item: &wire::PublishItem| {
+        let header = item.headers.iter().find(|header| header.name == TRACEPARENT)?;
+        Context::sampled(&header.value)
+    };
+    let traced = |(at, item)| parent(item).map(|parent| Traced { at, parent, judged: None });
+    items.iter().enumerate().filter_map(traced).collect()
 }
 
 /// Validates payloads against the version that the publisher declares, or the active one.

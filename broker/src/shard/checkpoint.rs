@@ -87,7 +87,9 @@ impl Shard {
         }
         if self.checkpoints.last_room.elapsed() >= ROOM_INTERVAL {
             self.checkpoints.last_room = Instant::now();
-            let low = self.store.room()?.is_low();
+            let room = self.store.room()?;
+            let low = room.is_low();
+            self.room = room;
             if low != self.storage_full {
                 tracing::warn!(low, "the space for messages has changed; publishes are refused while it is low");
             }
@@ -145,6 +147,7 @@ impl Shard {
     }
 
     pub(super) fn checkpointed(&mut self, done: Checkpointed) -> Result<(), Fault> {
+        self.metrics.checkpoint_us.observe_duration(done.duration);
         tracing::debug!(messages = done.messages, bytes = done.bytes, commits = done.commits, ?done.duration, "checkpoint");
         self.checkpoints.running = false;
         self.payloads.locations.thaw();

@@ -1,4 +1,4 @@
-//! Who publishes to a queue and consumes from it, and the contract that each was generated from.
+//! Who publishes to a queue, consumes from it, calls it and serves it, and the contract that each was generated from.
 //!
 //! It is held in memory: a restart forgets who is gone, and whoever is not gone connects again. docs/adr/0009 says why.
 
@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::command::Asker;
 use super::{Shard, reply};
+use crate::calls::CallUse;
 
 /// How long a client that is gone is remembered.
 const REMEMBERED_MS: Millis = 30 * 24 * 60 * 60 * 1_000;
@@ -25,10 +26,46 @@ const NAMED_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Use {
     queue: QueueId,
-    /// Of a consumer its group; `None`: it publishes.
-    group: Option<String>,
+    role: Role,
     /// The fingerprint that it declares; `None`: none, or something that is not one.
     contract: Option<[u8; 32]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Role {
+    Publish,
+    /// For this group.
+    Consume(String),
+    Call,
+    Serve,
+}
+
+impl Role {
+    fn word(&self) -> &'static str {
+        match self {
+            Role::Publish => "publish",
+            Role::Consume(_) => "consume",
+            Role::Call => "call",
+            Role::Serve => "serve",
+        }
+    }
+
+    /// Whether it reads messages, which the other side writes. Of a call both sides do both, once there are replies.
+    fn reads(&self, has_reply: bool) -> bool {
+        match self {
+            Role::Publish => false,
+            Role::Consume(_) | Role::Serve => true,
+            Role::Call => has_reply,
+        }
+    }
+
+    fn writes(&self, has_reply: bool) -> bool {
+        match self {
+            Role::Consume(_) => false,
+            Role::Publish | Role::Call => true,
+            Role::Serve => has_reply,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,11 +88,11 @@ impl Clients {
     }
 
     pub(super) fn published(&mut self, session: SessionId, queue: QueueId, contract: &[u8], now: Millis) {
-        self.used(session, Use { queue, group: None, contract: contract.try_into().ok() }, now);
+        self.used(session, Use { queue, role: Role::Publish, contract: contract.try_into().ok() }, now);
     }
 
     pub(super) fn consumed(&mut self, session: SessionId, queue: QueueId, group: &str, contract: &[u8], now: Millis) {
-        self.used(session, Use { queue, group: Some(group.to_owned()), contract: contract.try_into().ok() }, now);
+        self.used(session, Use { queue, role: Role::Consume(group.to_owned()), contract: contract.try_into().ok() }, now);
     }
 
     fn used(&mut self, session: SessionId, what: Use, now: Millis) {
@@ -64,11 +101,13 @@ impl Clients {
         }
     }
 
-    pub(super) fn closed(&mut self, session: SessionId, now: Millis) {
-        let Some(client) = self.connected.remove(&session) else { return };
+    /// A connection is gone; what it did with calls is told here.
+    fn closed(&mut self, session: SessionId, calls: impl Iterator<Item = Use>, now: Millis) {
+        let Some(mut client) = self.connected.remove(&session) else { return };
+        client.uses.extend(calls.map(|what| (what, now)));
         for (what, last) in client.uses {
             // A consumer was there until now, a publisher when it last published.
-            let seen = if what.group.is_some() { now } else { last };
+            let seen = if what.role == Role::Publish { last } else { now };
             let known = self.gone.entry((what, client.name.clone())).or_default();
             *known = seen.max(*known);
         }
@@ -87,8 +126,8 @@ impl Clients {
         }
     }
 
-    /// A queue's clients, by name; one that is connected several times is told once.
-    fn of(&self, queue: &Queue, now: Millis) -> Vec<wire::SchemaClient> {
+    /// A queue's clients, by name, those of its calls included; one that is connected several times is told once.
+    fn of(&self, queue: &Queue, calls: &[(SessionId, CallUse)], now: Millis) -> Vec<Seen> {
         let mut clients: BTreeMap<(Use, String), (bool, Millis)> = BTreeMap::new();
         for ((what, name), seen) in &self.gone {
             if what.queue == queue.id && seen.saturating_add(REMEMBERED_MS) > now {
@@ -97,52 +136,107 @@ impl Clients {
         }
         for client in self.connected.values() {
             for (what, last) in client.uses.iter().filter(|(what, _)| what.queue == queue.id) {
-                let seen = if what.group.is_some() { now } else { *last };
+                let seen = if what.role == Role::Publish { *last } else { now };
                 let entry = clients.entry((what.clone(), client.name.clone())).or_default();
                 *entry = (true, seen.max(entry.1));
             }
         }
-        let on_wire = |((what, client), (connected, last_seen_ms)): ((Use, String), (bool, Millis))| wire::SchemaClient {
-            client,
-            role: if what.group.is_some() { "consume" } else { "publish" }.to_owned(),
-            group: what.group.unwrap_or_default(),
+        for (session, call) in calls {
+            if let Some(client) = self.connected.get(session) {
+                clients.insert((Use::of_call(queue.id, *call), client.name.clone()), (true, now));
+            }
+        }
+        let seen = |((what, client), (connected, last_ms)): ((Use, String), (bool, Millis))| Seen {
             version: what.contract.and_then(|contract| queue.schemas().by_fingerprint(&contract)).map_or(0, |record| record.version),
-            contract: what.contract.map(|contract| Bytes::copy_from_slice(&contract)).unwrap_or_default(),
+            what,
+            client,
             connected,
-            last_seen_ms,
+            last_ms,
         };
-        let mut clients: Vec<_> = clients.into_iter().map(on_wire).collect();
-        clients.sort_by(|a, b| (&a.client, &a.role, &a.group).cmp(&(&b.client, &b.role, &b.group)));
+        let mut clients: Vec<_> = clients.into_iter().map(seen).collect();
+        clients.sort_by(|a, b| (&a.client, &a.what).cmp(&(&b.client, &b.what)));
         clients
     }
 }
 
+/// A client with one of its uses of a queue.
+#[derive(Debug)]
+struct Seen {
+    client: String,
+    what: Use,
+    /// The version that it declares; 0: none, or an unknown one.
+    version: u32,
+    connected: bool,
+    last_ms: Millis,
+}
+
+impl Seen {
+    fn on_wire(self) -> wire::SchemaClient {
+        wire::SchemaClient {
+            client: self.client,
+            role: self.what.role.word().to_owned(),
+            group: if let Role::Consume(group) = self.what.role { group } else { String::new() },
+            version: self.version,
+            contract: self.what.contract.map(|contract| Bytes::copy_from_slice(&contract)).unwrap_or_default(),
+            connected: self.connected,
+            last_seen_ms: self.last_ms,
+        }
+    }
+
+    fn in_words(&self, now: Millis) -> String {
+        let role = match &self.what.role {
+            Role::Publish => "publishes".to_owned(),
+            Role::Consume(group) => format!("consumes for {group}"),
+            Role::Call => "calls".to_owned(),
+            Role::Serve => "serves calls".to_owned(),
+        };
+        let version = if self.version == 0 { "no known version".to_owned() } else { format!("version {}", self.version) };
+        let seen = match self.connected {
+            true => "connected".to_owned(),
+            false => format!("last seen {} s ago", now.saturating_sub(self.last_ms) / 1_000),
+        };
+        format!("{} ({role}, {version}, {seen})", self.client)
+    }
+}
+
+impl Use {
+    fn of_call(queue: QueueId, call: CallUse) -> Use {
+        Use { queue, role: if call.serves { Role::Serve } else { Role::Call }, contract: call.contract }
+    }
+}
+
 impl Shard {
+    pub(super) fn client_gone(&mut self, session: SessionId, now: Millis) {
+        let state = &self.state;
+        let calls = self.calls.take_uses(session).into_iter();
+        let calls = calls.filter_map(|(queue, call)| state.queue_named(&queue).map(|queue| Use::of_call(queue.id, call)));
+        self.clients.closed(session, calls, now);
+    }
+
+    fn clients_of(&self, queue: &Queue, now: Millis) -> Vec<Seen> {
+        self.clients.of(queue, &self.calls.uses_of(&queue.name), now)
+    }
+
     pub(super) fn schema_clients(&mut self, asker: Asker, name: &str) {
         let now = self.clock.now();
-        let clients = self.queue_of(name).map(|queue| self.clients.of(queue, now));
+        let clients = self.queue_of(name).map(|queue| self.clients_of(queue, now));
         self.replies.push(match clients {
-            Ok(clients) => reply::frame(asker, Opcode::SchemaClientsResponse, &wire::SchemaClients { clients }),
+            Ok(clients) => {
+                let clients = clients.into_iter().map(Seen::on_wire).collect();
+                reply::frame(asker, Opcode::SchemaClientsResponse, &wire::SchemaClients { clients })
+            }
             Err(error) => reply::error(asker, &error),
         });
     }
 
-    /// The clients that breaks would hit, in words: consumers that read with an old version, publishers that write by one.
+    /// The clients that breaks would hit, in words: those that read with an old version, those that write by one.
     pub(super) fn clients_hit(&self, queue: &Queue, findings: &[wire::SchemaFinding], now: Millis) -> Option<String> {
-        let consumers = findings.iter().any(|finding| finding.breaks_old_readers);
-        let publishers = findings.iter().any(|finding| finding.breaks_new_readers);
-        let hit = |client: &wire::SchemaClient| if client.role == "consume" { consumers } else { publishers };
-        let hit: Vec<_> = self.clients.of(queue, now).into_iter().filter(hit).collect();
-        let words = |client: &wire::SchemaClient| {
-            let role = if client.role == "consume" { format!("consumes for {}", client.group) } else { "publishes".to_owned() };
-            let version = if client.version == 0 { "no known version".to_owned() } else { format!("version {}", client.version) };
-            let seen = match client.connected {
-                true => "connected".to_owned(),
-                false => format!("last seen {} s ago", now.saturating_sub(client.last_seen_ms) / 1_000),
-            };
-            format!("{} ({role}, {version}, {seen})", client.client)
-        };
-        let mut named: Vec<String> = hit.iter().take(NAMED_MAX).map(words).collect();
+        let readers = findings.iter().any(|finding| finding.breaks_old_readers);
+        let writers = findings.iter().any(|finding| finding.breaks_new_readers);
+        let has_reply = queue.schemas().active().is_some_and(|active| active.reply_type.is_some());
+        let hit = |seen: &Seen| readers && seen.what.role.reads(has_reply) || writers && seen.what.role.writes(has_reply);
+        let hit: Vec<_> = self.clients_of(queue, now).into_iter().filter(hit).collect();
+        let mut named: Vec<String> = hit.iter().take(NAMED_MAX).map(|seen| seen.in_words(now)).collect();
         if hit.len() > NAMED_MAX {
             named.push(format!("{} more", hit.len() - NAMED_MAX));
         }
@@ -168,14 +262,37 @@ mod tests {
         clients.published(SessionId(1), queue.id, &[7; 32], 1_000);
         clients.consumed(SessionId(2), queue.id, "g", b"", 1_000);
         let told = |clients: &Clients, now| -> Vec<String> {
-            let told = clients.of(queue, now);
-            told.iter().map(|c| format!("{} {} {} {} {}", c.client, c.role, c.contract.len(), c.connected, c.last_seen_ms)).collect()
+            let told = clients.of(queue, &[], now).into_iter().map(Seen::on_wire);
+            told.map(|c| format!("{} {} {} {} {}", c.client, c.role, c.contract.len(), c.connected, c.last_seen_ms)).collect()
         };
         assert_eq!(told(&clients, 5_000), ["billing consume 0 true 5000", "shop publish 32 true 1000"]);
-        clients.closed(SessionId(1), 6_000);
-        clients.closed(SessionId(2), 6_000);
+        clients.closed(SessionId(1), [].into_iter(), 6_000);
+        clients.closed(SessionId(2), [].into_iter(), 6_000);
         assert_eq!(told(&clients, 7_000), ["billing consume 0 false 6000", "shop publish 32 false 1000"]);
         assert_eq!(told(&clients, 5_000 + REMEMBERED_MS), ["billing consume 0 false 6000"]);
+    }
+
+    #[test]
+    fn callers_and_responders_are_clients_too() {
+        let mut state = State::default();
+        let body = state.create_queue("pricing", QueueOptions::default());
+        state.apply(Entry { now: 0, body });
+        let queue = state.queue_named("pricing").unwrap();
+        let mut clients = Clients::default();
+        clients.opened(SessionId(1), "shop");
+        clients.opened(SessionId(2), "desk");
+        let call = CallUse { serves: false, contract: Some([7; 32]) };
+        let serve = CallUse { serves: true, contract: None };
+        let live = [(SessionId(1), call), (SessionId(2), serve)];
+        let told = |clients: &Clients, live: &[(SessionId, CallUse)]| -> Vec<String> {
+            clients.of(queue, live, 9_000).iter().map(|seen| seen.in_words(9_000)).collect()
+        };
+        let connected = ["desk (serves calls, no known version, connected)", "shop (calls, no known version, connected)"];
+        assert_eq!(told(&clients, &live), connected);
+        clients.closed(SessionId(1), [Use::of_call(queue.id, call)].into_iter(), 5_000);
+        clients.closed(SessionId(2), [Use::of_call(queue.id, serve)].into_iter(), 6_000);
+        let gone = ["desk (serves calls, no known version, last seen 3 s ago)", "shop (calls, no known version, last seen 4 s ago)"];
+        assert_eq!(told(&clients, &[]), gone);
     }
 
     #[test]
@@ -184,7 +301,7 @@ mod tests {
         for number in 0..REMEMBERED_MAX as u64 + 5 {
             clients.opened(SessionId(number), &format!("client {number}"));
             clients.published(SessionId(number), QueueId(0), b"", number);
-            clients.closed(SessionId(number), number);
+            clients.closed(SessionId(number), [].into_iter(), number);
         }
         assert_eq!(clients.gone.len(), REMEMBERED_MAX);
         assert_eq!(clients.gone.values().min(), Some(&5));

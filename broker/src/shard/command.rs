@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use qwerq_core::SessionId;
 use qwerq_proto::{Opcode, wire};
 use tokio::sync::oneshot;
 
 use crate::files::{DiskFiles, Files};
-use crate::http::QueueStats;
+use crate::http::{GroupsOf, Stats};
 use crate::journal::{JournalError, Spare, Synced};
 use crate::registry::Contract;
 use crate::registry::compatibility::{Candidate, Verdict};
@@ -16,6 +17,7 @@ use crate::store::{Checkpoint, Checkpointed, StoreError};
 
 use super::explain::Explaining;
 use super::outbox::Outbox;
+use super::traces::Traced;
 
 /// Who asked, and how to answer.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +69,10 @@ pub struct PublishCommand {
     pub contract_unknown: bool,
     /// Items that break the contract, by position.
     pub violations: Vec<(usize, wire::Error)>,
+    /// When it arrived.
+    pub received: Instant,
+    /// Items whose publisher records a trace, if traces are on.
+    pub traced: Vec<Traced>,
 }
 
 /// A contract that was compiled and wants to become a queue's.
@@ -129,6 +135,8 @@ pub enum Command {
         window: Arc<Window>,
         /// What the client calls itself.
         client: String,
+        /// It wants to hear of contracts that change.
+        schema_events: bool,
     },
     /// A connection is gone.
     Closed {
@@ -207,8 +215,8 @@ pub enum Command {
     Redrive(Asker, wire::Redrive),
     /// DEAD_LETTERS_PURGE.
     DeadLettersPurge(Asker, wire::DeadLetters),
-    /// The metrics page wants to know the queues.
-    Stats(oneshot::Sender<Stats>),
+    /// Somebody wants to know what the shard holds.
+    Stats(GroupsOf, oneshot::Sender<Stats>),
     /// Who consumes; of one queue if named.
     Consumers(Option<String>, oneshot::Sender<Vec<ConsumerInfo>>),
     /// A spare segment was written.
@@ -259,7 +267,7 @@ impl Command {
             | Command::Cancel(..)
             | Command::Credit(..)
             | Command::Explaining(_)
-            | Command::Stats(_)
+            | Command::Stats(..)
             | Command::Consumers(..)
             | Command::Spare(_)
             | Command::Synced(..)
@@ -316,13 +324,4 @@ pub struct ConsumerInfo {
     pub in_flight: u32,
     /// A lease of it expired, so it gets nothing until its connection shows a sign of life.
     pub silent: bool,
-}
-
-/// What the metrics page shows of a shard.
-#[derive(Debug, Default)]
-pub struct Stats {
-    /// Every queue.
-    pub queues: Vec<QueueStats>,
-    /// Leased messages.
-    pub in_flight: u64,
 }

@@ -143,7 +143,7 @@ impl Shard {
         for (index, bytes) in settle.lease_ids.iter().enumerate() {
             let outcome = reply::lease_id(bytes).and_then(|id| {
                 let outcome = match opcode {
-                    Opcode::Ack => self.dispatch.ack(asker.session, id).map(Some),
+                    Opcode::Ack => self.dispatch.ack(asker.session, id).map(Some).inspect(|_| self.traces.acking(id)),
                     Opcode::Nack => self.dispatch.nack(&self.state, now, asker.session, id, settle.delay_ms, &settle.reason).map(Some),
                     Opcode::Reject => self.dispatch.reject(&self.state, now, asker.session, id, &settle.reason).map(Some),
                     Opcode::Release => self.dispatch.release(asker.session, id).map(|()| None),
@@ -162,6 +162,7 @@ impl Shard {
                     }
                 }
                 Err(error) => {
+                    self.metrics.refused(&error);
                     let index = u32::try_from(index).expect("a frame holds fewer leases");
                     refused.push(wire::RefusedLease { index, error: Some(error) });
                 }

@@ -38,6 +38,8 @@ impl Shard {
         while delivered < DELIVERIES_PER_TURN {
             let Some(delivery) = self.dispatch.next_delivery(&self.state, now) else { break };
             delivered += 1;
+            self.latencies.delivered(&delivery, now);
+            self.activities.of(delivery.queue).delivered += 1;
             self.put_delivery(&delivery)?;
         }
         self.answer_fetches();
@@ -45,6 +47,7 @@ impl Shard {
         while read < READINGS_PER_TURN {
             let Some(reading) = self.dispatch.next_reading(&self.state) else { break };
             read += 1;
+            self.activities.of(reading.queue).delivered += 1;
             self.put_message(reading.subscription, reading.queue, reading.seq, |frame, stored| put_reading(frame, &reading, stored))?;
         }
         self.metrics.consumed.add((delivered + read) as u64);
@@ -60,6 +63,11 @@ impl Shard {
     }
 
     fn put_delivery(&mut self, delivery: &Delivery) -> Result<(), Fault> {
+        if self.traces.are_on() {
+            let (traces, state) = (&mut self.traces, &self.state);
+            let queue = || state.queue(delivery.queue).expect("a delivery comes from a queue").name.clone();
+            self.payloads.with(delivery.queue, delivery.seq, |stored| traces.delivering(queue, delivery, stored))?;
+        }
         if delivery.subscription.is_pull() {
             let fetches = &mut self.fetches;
             return self.payloads.with(delivery.queue, delivery.seq, |stored| fetches.put(delivery, stored));
@@ -181,7 +189,8 @@ mod tests {
     fn a_delivery_written_by_hand_is_what_prost_reads() {
         let key = SubscriptionKey { session: SessionId(1), number: 300 };
         let lease_id = LeaseId { epoch: 1, counter: 2, secret: 3 };
-        let delivery = Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000 };
+        let delivery =
+            Delivery { subscription: key, lease_id, queue: QueueId(0), seq: 0, attempt: 2, skipped: 12, lease_ms: 30_000, at: 0 };
         let content = Content {
             id: MessageId([9; 16]),
             published_at: 1_700_000_000_000,

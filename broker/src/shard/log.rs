@@ -64,6 +64,11 @@ impl Log {
         &mut self.journal
     }
 
+    /// What the journal takes on the disk.
+    pub(super) fn journal_bytes(&self) -> u64 {
+        self.journal.disk_bytes()
+    }
+
     /// Entries so far.
     pub(super) fn len(&self) -> usize {
         self.entries.len()

@@ -4,6 +4,7 @@
 //! While it waits for the disk, connections collect the next batch; that is the whole of group commit. Nothing leaves the shard before
 //! the commit of what it depends on. It never touches a socket: frames go into outboxes. Read on in `turn` below, then `publish.rs`.
 
+mod activity;
 mod checkpoint;
 mod clients;
 mod clock;
@@ -16,6 +17,7 @@ mod explain;
 mod explanation;
 mod fault;
 mod fetch;
+mod latencies;
 mod letters;
 mod log;
 mod outbox;
@@ -30,16 +32,20 @@ mod schema_versions;
 mod schemas;
 mod serve;
 mod start;
+mod stats;
+mod traces;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
+use prost::Message;
 use qwerq_core::dispatch::{Ending, Reason};
 use qwerq_core::entry::{Item, Origin};
 use qwerq_core::{Applied, Body, Dispatch, Pending, Proposal, SessionId, Space, State};
-use qwerq_proto::wire;
+use qwerq_proto::{FrameDecoder, Opcode, wire};
 use rustc_hash::FxHashMap;
 
 use crate::calls::Calls;
@@ -47,16 +53,18 @@ use crate::config::{Config, Durability};
 use crate::http::Metrics;
 use crate::policies::Policies;
 use crate::registry::Registry;
-use crate::store::{Location, Store};
+use crate::store::{Location, Room, Store};
 
+use activity::Activities;
 use checkpoint::Checkpoints;
 use clients::Clients;
 use clock::Clock;
-pub use command::{ActivateCommand, Asker, Check, Command, Compare, ConsumerInfo, PublishCommand, RegisterCommand, Stats, Window};
+pub use command::{ActivateCommand, Asker, Check, Command, Compare, ConsumerInfo, PublishCommand, RegisterCommand, Window};
 pub(crate) use consume::wire_number;
 use deliver::DeliverFrames;
 pub use fault::Fault;
 use fetch::Fetches;
+use latencies::Latencies;
 use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
@@ -64,6 +72,8 @@ pub(crate) use publish::{check_headers, contract_required};
 use reply::{ItemReply, PublishReply, Reply};
 pub use schema_check::compare;
 pub use start::StartError;
+pub use traces::Traced;
+use traces::Traces;
 
 /// Commands taken in one turn at most, so that replies and deliveries are not put off for long.
 const COMMANDS_PER_TURN: usize = 4_096;
@@ -76,6 +86,8 @@ struct Session {
     outbox: Arc<Outbox>,
     window: Arc<Window>,
     client: String,
+    /// Its client wants to hear of contracts that change.
+    schema_events: bool,
     /// Something was appended this turn.
     touched: bool,
     /// Its commands wait, in order, for a checkpoint to make room.
@@ -109,6 +121,11 @@ pub struct Shard {
     /// First sequences of the committed batch's Publish entries, by position in the batch.
     firsts: Vec<u64>,
     scratch: Vec<u8>,
+    latencies: Latencies,
+    activities: Activities,
+    traces: Traces,
+    /// The store's room when it was last measured.
+    room: Room,
     /// Publishes that wait for a checkpoint, and what their connections sent after them.
     held: VecDeque<Command>,
     storage_full: bool,
@@ -146,7 +163,9 @@ impl Shard {
         self.tick()?;
         self.commit()?;
         let more = self.deliver()?;
+        self.latencies.pour_into(&self.metrics);
         self.flush();
+        self.traces.delivered();
         self.maintain()?;
         Ok(more || self.more_due)
     }
@@ -209,9 +228,9 @@ impl Shard {
             return Ok(());
         }
         match command {
-            Command::Opened { session, outbox, window, client } => {
+            Command::Opened { session, outbox, window, client, schema_events } => {
                 self.clients.opened(session, &client);
-                self.sessions.insert(session, Session { outbox, window, client, touched: false, holding: false });
+                self.sessions.insert(session, Session { outbox, window, client, schema_events, touched: false, holding: false });
             }
             Command::Closed { session, graceful } => self.closed(session, graceful),
             Command::Heartbeat(_) => {}
@@ -249,9 +268,9 @@ impl Shard {
             Command::Consumers(queue, reply) => {
                 let _ = reply.send(self.consumers(queue.as_deref()));
             }
-            Command::Stats(reply) => {
+            Command::Stats(groups_of, reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
-                let _ = reply.send(self.stats());
+                let _ = reply.send(self.stats(groups_of));
             }
             Command::Spare(outcome) => {
                 if let Err(error) = self.log.journal().add_spare(outcome) {
@@ -267,7 +286,7 @@ impl Shard {
 
     fn closed(&mut self, session: SessionId, graceful: bool) {
         let now = self.clock.now();
-        self.clients.closed(session, now);
+        self.client_gone(session, now);
         self.forget_fetches(session);
         for proposal in self.dispatch.disconnect(&self.state, now, session, graceful) {
             self.propose(now, proposal);
@@ -288,6 +307,7 @@ impl Shard {
     /// Takes up what dispatch proposes, and counts how messages end.
     fn propose(&mut self, now: qwerq_core::Millis, proposal: Proposal) {
         match &proposal {
+            Proposal::Settle { group, ending: Ending::Acked, .. } => self.activities.of(group.queue).acked += 1,
             Proposal::Settle { ending: Ending::Dropped, .. } => self.metrics.dropped.add(1),
             Proposal::Settle { ending: Ending::Expired, .. } => self.metrics.expired.add(1),
             Proposal::Remove { ending: Ending::Expired, seqs, .. } => self.metrics.expired.add(seqs.len() as u64),
@@ -312,7 +332,9 @@ impl Shard {
         let started = Instant::now();
         if let Some(committed) = self.log.commit(now)? {
             self.metrics.journal_sync_us.observe_duration(started.elapsed());
+            self.traces.committed(started);
             self.metrics.journal_batch_entries.observe(self.pending.messages.max(committed.entries.len() as u64));
+            self.metrics.journal_batch_bytes.observe(committed.appended.buffer.len() as u64);
             self.checkpoints.grew(committed.appended.buffer.len());
             self.apply(committed);
         }
@@ -325,7 +347,9 @@ impl Shard {
         let reusable = self.payloads.keep(&appended);
         for logged in entries {
             if let Body::Publish(publish) = &logged.body {
-                self.metrics.published.add(publish.items.len() as u64);
+                let count = publish.items.len() as u64;
+                self.metrics.published.add(count);
+                self.activities.of(publish.queue).published += count;
             }
             let base = appended.position(logged.payload_at);
             let applied = apply_entry(&mut self.state, &mut self.payloads.locations, logged.now, logged.body, |range| Location {
@@ -333,14 +357,15 @@ impl Shard {
                 offset: base.offset + range.start,
                 len: range.end - range.start,
             });
-            self.firsts.push(match &applied {
+            let first = match &applied {
                 Applied::Published { first, .. } => *first,
                 Applied::Moved { origin, moved, .. } => {
                     self.count_moved(origin, moved.len() as u64);
                     0
                 }
                 _ => 0,
-            });
+            };
+            self.firsts.push(first);
             self.dispatch.applied(&self.state, now, &applied);
         }
         if let Some(buffer) = reusable {
@@ -348,9 +373,12 @@ impl Shard {
         }
     }
 
-    fn count_moved(&self, origin: &Origin, count: u64) {
+    fn count_moved(&mut self, origin: &Origin, count: u64) {
         match origin {
-            Origin::Failed { .. } | Origin::Invalid { .. } => self.metrics.dead_lettered.add(count),
+            Origin::Failed { queue, .. } | Origin::Invalid { queue, .. } => {
+                self.metrics.dead_lettered.add(count);
+                self.activities.of(*queue).dead_lettered += count;
+            }
             Origin::Redriven { .. } => self.metrics.redriven.add(count),
             Origin::Due { .. } => {}
         }
@@ -366,10 +394,20 @@ impl Shard {
     /// Sends the replies that waited for the commit.
     fn answer(&mut self) -> Result<(), Fault> {
         let mut replies = std::mem::take(&mut self.replies);
+        let now = Instant::now();
         for reply in replies.drain(..) {
             match reply {
-                Reply::Frames { session, bytes } => self.send(session, |out| out.extend_from_slice(&bytes)),
-                Reply::Publish(reply) => self.answer_publish(reply),
+                Reply::Frames { session, bytes } => {
+                    self.count_refusal(&bytes);
+                    self.send(session, |out| out.extend_from_slice(&bytes));
+                }
+                Reply::Publish(reply) => {
+                    self.latencies.published(reply.received, now);
+                    if let Some((queue, traced)) = &reply.traced {
+                        self.traces.published(queue, traced, &reply.items, reply.received, now);
+                    }
+                    self.answer_publish(reply);
+                }
                 Reply::Fetch(fetch) => self.begin_fetch(&fetch)?,
                 Reply::End(session) => {
                     if let Some(session) = self.sessions.remove(&session) {
@@ -382,9 +420,20 @@ impl Shard {
         Ok(())
     }
 
+    /// Whatever way an ERROR came about, it goes out here.
+    fn count_refusal(&self, frames: &[u8]) {
+        if frames.first() == Some(&(Opcode::Error as u8))
+            && let Ok(Some(frame)) = FrameDecoder::new(u32::MAX).decode(&mut BytesMut::from(frames))
+            && let Ok(error) = wire::Error::decode(frame.payload)
+        {
+            self.metrics.refused(&error);
+        }
+    }
+
     fn answer_publish(&mut self, reply: PublishReply) {
         let mut results = std::mem::take(&mut self.scratch);
         results.clear();
+        let mut duplicates = 0;
         for item in reply.items {
             match item {
                 ItemReply::Stored { id, entry, at } => {
@@ -392,14 +441,24 @@ impl Shard {
                     reply::put_stored_result(&mut results, id, Some(seq), reply.schema_version, false);
                 }
                 ItemReply::Delayed { id } => reply::put_stored_result(&mut results, id, None, reply.schema_version, false),
-                ItemReply::Duplicate { id, seq } => reply::put_stored_result(&mut results, id, seq, reply.schema_version, true),
+                ItemReply::Duplicate { id, seq } => {
+                    duplicates += 1;
+                    reply::put_stored_result(&mut results, id, seq, reply.schema_version, true);
+                }
                 ItemReply::DuplicateOfPending { id, queue, key } => {
+                    duplicates += 1;
                     let seq = self.state.queue(queue).and_then(|queue| queue.remembered(&key));
                     reply::put_stored_result(&mut results, id, seq, reply.schema_version, true);
                 }
-                ItemReply::Refused(error) => reply::put_refused_result(&mut results, *error),
+                ItemReply::Refused(error) => {
+                    self.metrics.refused(&error);
+                    reply::put_refused_result(&mut results, *error);
+                }
                 ItemReply::DeadLettered { id, error } => reply::put_dead_lettered_result(&mut results, id, *error),
             }
+        }
+        if duplicates > 0 {
+            self.metrics.duplicates.add(duplicates);
         }
         let durability = match self.config.durability {
             Durability::Fsync => wire::Durability::Fsync,

@@ -20,6 +20,7 @@ pub struct Outbox {
 struct Inner {
     buffer: Vec<u8>,
     closed: bool,
+    nudged: bool,
 }
 
 impl Outbox {
@@ -42,8 +43,19 @@ impl Outbox {
         }
     }
 
+    /// Bytes that wait for the writer.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.lock().buffer.len() as u64
+    }
+
     /// Wakes the writer.
     pub fn wake(&self) {
+        self.filled.notify_one();
+    }
+
+    /// Has the writer look up although there may be no frames: its transport has something of its own to say.
+    pub(crate) fn nudge(&self) {
+        self.lock().nudged = true;
         self.filled.notify_one();
     }
 
@@ -53,13 +65,14 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Waits for frames and takes them all, leaving `spare`'s memory in their place. `None`: closed, and everything was taken.
+    /// Waits for frames and takes them all, leaving `spare`'s memory in their place; none after a nudge. `None`: closed, and everything was
+    /// taken.
     pub async fn take(&self, mut spare: Vec<u8>) -> Option<Vec<u8>> {
         spare.clear();
         loop {
             {
                 let mut inner = self.lock();
-                if !inner.buffer.is_empty() {
+                if std::mem::take(&mut inner.nudged) || !inner.buffer.is_empty() {
                     return Some(std::mem::replace(&mut inner.buffer, spare));
                 }
                 if inner.closed {

@@ -182,6 +182,11 @@ impl Payloads {
         self.tail.push(appended)
     }
 
+    /// Bytes of the last batches in memory.
+    pub(super) fn tail_bytes(&self) -> u64 {
+        self.tail.bytes as u64
+    }
+
     /// Calls `each` with a message's stored form.
     pub(super) fn with<T>(&mut self, queue: QueueId, seq: Seq, each: impl FnOnce(&[u8]) -> T) -> Result<T, Fault> {
         self.with_in((queue, Space::Live), seq, each)

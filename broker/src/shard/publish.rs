@@ -33,22 +33,23 @@ impl Shard {
             Ok(Some(queue)) => queue,
             Ok(None) => self.create_queue(&command.publish.queue)?,
             Err(error) => {
-                self.refuse_publish(&command, &error);
+                self.refuse_publish(&mut command, &error);
                 return Ok(());
             }
         };
         self.clients.published(command.asker.session, queue, &command.publish.contract, self.clock.now());
         if let Err(error) = self.judge_again(queue, &mut command) {
-            self.refuse_publish(&command, &error);
+            self.refuse_publish(&mut command, &error);
             return Ok(());
         }
+        command.violations.iter().for_each(|(_, error)| self.metrics.judged(&command.publish.queue, error));
         let bytes: usize = command.publish.items.iter().map(item_bytes).sum();
         if !self.log.has_room(bytes) {
             self.commit()?;
         }
         let mut items = Vec::with_capacity(command.publish.items.len());
         if command.publish.atomic && !self.admits_all(queue, &command, &mut items) {
-            self.reply_publish(&command, items);
+            self.reply_publish(&mut command, items);
             return Ok(());
         }
         items.clear();
@@ -103,7 +104,7 @@ impl Shard {
             self.log.end_publish(now, queue, writer, payload_at);
         }
         self.bury_invalid(queue, &command, invalid);
-        self.reply_publish(&command, items);
+        self.reply_publish(&mut command, items);
         Ok(())
     }
 
@@ -255,18 +256,23 @@ impl Shard {
         MessageId::ulid(now, SHARD, queue, u32::try_from(counter).expect("masked to 32 bits"))
     }
 
-    fn refuse_publish(&mut self, command: &PublishCommand, error: &wire::Error) {
+    fn refuse_publish(&mut self, command: &mut PublishCommand, error: &wire::Error) {
+        command.publish.items.iter().for_each(|_| self.metrics.judged(&command.publish.queue, error));
         let items = command.publish.items.iter().map(|_| ItemReply::Refused(Box::new(error.clone()))).collect();
         self.reply_publish(command, items);
     }
 
-    fn reply_publish(&mut self, command: &PublishCommand, items: Vec<ItemReply>) {
+    fn reply_publish(&mut self, command: &mut PublishCommand, items: Vec<ItemReply>) {
+        let traced = std::mem::take(&mut command.traced);
+        let traced = (!traced.is_empty()).then(|| (command.publish.queue.as_str().into(), traced));
         self.replies.push(Reply::Publish(PublishReply {
             asker: command.asker,
             window_bytes: command.window_bytes,
             schema_version: command.schema_version,
             contract_unknown: command.contract_unknown,
             items,
+            received: command.received,
+            traced,
         }));
     }
 }

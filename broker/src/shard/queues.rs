@@ -1,14 +1,12 @@
 //! Administration of queues, and what the shard tells about them.
 
-use qwerq_core::dispatch::{GroupKey, GroupStats};
 use qwerq_core::{Body, Queue, QueueId};
 use qwerq_proto::wire;
 use qwerq_proto::{ErrorCode, Opcode, name};
 
-use crate::http::QueueStats;
 use crate::queue_options::{merged, options_on_wire};
 
-use super::command::{Asker, Stats};
+use super::command::Asker;
 use super::consume::check_name;
 use super::{Fault, Shard, reply, schemas};
 
@@ -107,10 +105,11 @@ impl Shard {
     }
 
     pub(super) fn queue_delete(&mut self, asker: Asker, name: &str) -> Result<(), Fault> {
-        let outcome = self.queue_of(name).map(|queue| Body::QueueDeleted { queue: queue.id });
-        let existed = outcome.is_ok();
-        self.commit_and_answer(asker, outcome)?;
-        if existed {
+        let found = self.queue_of(name).map(|queue| queue.id);
+        let deleted = found.as_ref().ok().copied();
+        self.commit_and_answer(asker, found.map(|queue| Body::QueueDeleted { queue }))?;
+        if let Some(queue) = deleted {
+            self.activities.forget(queue);
             self.registry.remove(name);
             self.policies.set(name, None);
             self.end_subscriptions();
@@ -161,24 +160,16 @@ impl Shard {
     }
 
     fn info(&self, queue: &Queue) -> wire::QueueInfo {
-        let mut groups: Vec<_> = queue
-            .groups()
-            .values()
-            .map(|group| {
-                let stats = self.dispatch.group_stats(GroupKey { queue: queue.id, group: group.id });
-                wire::GroupInfo {
-                    name: group.name.clone(),
-                    ack_floor: group.ack_floor(),
-                    lag: queue.lag(group),
-                    in_flight: stats.in_flight,
-                    backing_off: stats.backing_off,
-                    consumers: stats.consumers,
-                    blocked_keys: stats.blocked_keys,
-                }
-            })
-            .collect();
-        groups.sort_by(|a: &wire::GroupInfo, b| a.name.cmp(&b.name));
-        let figures = self.figures(queue);
+        let figures = self.figures(queue, true);
+        let groups = figures.groups.into_iter().map(|group| wire::GroupInfo {
+            name: group.name,
+            ack_floor: group.ack_floor,
+            lag: group.lag,
+            in_flight: group.in_flight,
+            backing_off: group.backing_off,
+            consumers: u32::try_from(group.consumers).unwrap_or(u32::MAX),
+            blocked_keys: group.blocked_keys,
+        });
         wire::QueueInfo {
             name: queue.name.to_string(),
             options: Some(options_on_wire(&queue.options, self.config.schema_mode)),
@@ -190,38 +181,9 @@ impl Shard {
             in_flight: figures.in_flight,
             next_seq: queue.next_seq(),
             first_seq: queue.first_seq(),
-            groups,
+            groups: groups.collect(),
             contract: queue.schemas().active().map(|record| schemas::version_on_wire(queue, record)),
             created_at_ms: queue.created_at,
         }
-    }
-
-    fn figures(&self, queue: &Queue) -> QueueStats {
-        let live = queue.messages().count();
-        let mut in_flight = 0;
-        let mut backing_off = 0;
-        let mut most_busy = 0;
-        for group in queue.groups().keys() {
-            let GroupStats { in_flight: leased, backing_off: waiting, .. } =
-                self.dispatch.group_stats(GroupKey { queue: queue.id, group: *group });
-            in_flight += leased;
-            backing_off += waiting;
-            most_busy = most_busy.max(leased + waiting);
-        }
-        QueueStats {
-            name: queue.name.to_string(),
-            depth: queue.stored_messages(),
-            bytes: queue.stored_bytes(),
-            // With several groups: what the busiest one still has to take.
-            ready: live.saturating_sub(most_busy),
-            delayed: queue.delayed().count(),
-            backing_off,
-            in_flight,
-            over_limit: queue.is_dlq() && queue.is_over_limits(),
-        }
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        Stats { queues: self.state.queues().map(|queue| self.figures(queue)).collect(), in_flight: self.dispatch.in_flight() }
     }
 }

@@ -41,6 +41,14 @@ fn matches(wanted: &wire::DeadLetters, letter: &wire::Delivered) -> bool {
         && (wanted.reason.is_empty() || header(letter, REASON) == Some(&wanted.reason))
 }
 
+/// Another payload is for one message: in place of many payloads it would be a mistake.
+fn check_payload(redrive: &wire::Redrive, wanted: &wire::DeadLetters) -> Result<(), wire::Error> {
+    match redrive.payload.is_some() && wanted.id.is_empty() {
+        false => Ok(()),
+        true => Err(ErrorCode::InvalidArgument.with("a redrive with another payload is for one message; name it by its id")),
+    }
+}
+
 impl Shard {
     pub(super) fn dead_letters(&mut self, asker: Asker, wanted: &wire::DeadLetters) -> Result<(), Fault> {
         let wanted = wire::DeadLetters { max: if wanted.max == 0 { LISTED_DEFAULT } else { wanted.max }, ..wanted.clone() };
@@ -76,7 +84,7 @@ impl Shard {
         // Letters that are being written, and publishes that count in the target's limits, come first.
         self.commit()?;
         let wanted = redrive.letters.clone().unwrap_or_default();
-        let chosen = match self.redrive_target(redrive, &wanted.queue) {
+        let chosen = match check_payload(redrive, &wanted).and_then(|()| self.redrive_target(redrive, &wanted.queue)) {
             Ok(to) => self.choose(&wanted)?.map(|chosen| (to, chosen)),
             Err(error) => Err(error),
         };
@@ -103,7 +111,12 @@ impl Shard {
         let mut outcome = wire::Redriven { next_seq: chosen.next, ..wire::Redriven::default() };
         let mut by_group: BTreeMap<Option<GroupId>, (Vec<Seq>, Vec<MovedMessage>)> = BTreeMap::new();
         let anew = redrive.all_groups || !redrive.to.is_empty();
-        for (seq, letter) in chosen.letters {
+        for (seq, mut letter) in chosen.letters {
+            if let Some(payload) = &redrive.payload {
+                letter.payload = payload.clone();
+                // Whatever the letter was accepted under, these bytes were not.
+                letter.schema_version = 0;
+            }
             match self.admit_letter(to, &letter, anew) {
                 Ok((only, message)) => {
                     let (seqs, messages) = by_group.entry(only).or_default();
@@ -151,7 +164,7 @@ impl Shard {
             payload: &letter.payload,
         };
         content.encode(&mut stored);
-        let size = u32::try_from(size).expect("it was stored before");
+        let size = u32::try_from(size).expect("a message fits a frame");
         Ok((only, MovedMessage { head: ItemHead { size, key: key_hash(&letter.ordering_key), ..ItemHead::default() }, stored }))
     }
 

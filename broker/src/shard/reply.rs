@@ -1,6 +1,9 @@
 //! Replies wait for the commit of everything before them, so that nothing is said before it is durable and each connection hears its
 //! answers in the order of its questions.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use bytes::Bytes;
 use prost::Message;
 use qwerq_core::stored::{field_bytes, field_varint, varint_len};
@@ -9,6 +12,7 @@ use qwerq_proto::{ErrorCode, Opcode, encode_frame, encode_payload_frame, wire};
 
 use super::command::Asker;
 use super::fetch::Fetch;
+use super::traces::Traced;
 
 /// A reply that waits for the commit.
 #[derive(Debug)]
@@ -36,6 +40,10 @@ pub(super) struct PublishReply {
     pub(super) schema_version: u32,
     pub(super) contract_unknown: bool,
     pub(super) items: Vec<ItemReply>,
+    /// When the request arrived.
+    pub(super) received: Instant,
+    /// Items whose publisher records a trace, and the queue, which is not looked at otherwise.
+    pub(super) traced: Option<(Arc<str>, Vec<Traced>)>,
 }
 
 /// What became of one item.

@@ -1,7 +1,7 @@
 //! What becomes of versions: one is made active again, retired, or all are deleted with the contract.
 
 use qwerq_core::{Body, QueueId};
-use qwerq_proto::{ErrorCode, Opcode, wire};
+use qwerq_proto::{ErrorCode, Opcode, encode_frame, wire};
 
 use super::command::{ActivateCommand, Asker, Compare};
 use super::schema_check::{Checked, refusal};
@@ -51,7 +51,19 @@ impl Shard {
         self.commit_alone(Body::SchemaActive { queue: id, version })?;
         let queue = self.state.queue(id).expect("the caller has just found it");
         self.registry.activate(&queue.name, Some(version));
+        self.tell_schema_changed(id);
         Ok(())
+    }
+
+    /// Tells whoever asked for it which version of a contract is active now.
+    pub(super) fn tell_schema_changed(&mut self, id: QueueId) {
+        let listeners: Vec<_> = self.sessions.iter().filter(|(_, session)| session.schema_events).map(|(id, _)| *id).collect();
+        let queue = self.state.queue(id).expect("the caller has just changed it");
+        let Some(active) = queue.schemas().active().filter(|_| !listeners.is_empty()) else { return };
+        let changed = wire::SchemaChanged { version: Some(version_on_wire(queue, active)) };
+        for session in listeners {
+            self.send(session, |out| encode_frame(out, Opcode::SchemaChanged, None, &changed));
+        }
     }
 
     pub(super) fn schema_retire(&mut self, asker: Asker, select: &wire::SchemaSelect) -> Result<(), Fault> {

@@ -132,6 +132,7 @@ impl Shard {
         let mut contract = Contract::clone(&command.contract);
         contract.take_files();
         self.registry.install(&command.queue, version, contract, true);
+        self.tell_schema_changed(id);
         Ok(version)
     }
 

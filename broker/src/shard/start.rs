@@ -16,15 +16,19 @@ use crate::journal::{self, Journal, JournalError};
 use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::store::{Checkpointer, Location, Store, StoreError, StoreOptions};
+use crate::traces::Tracer;
 
+use super::activity::Activities;
 use super::checkpoint::{Checkpoints, JournalPayloads};
 use super::clock::Clock;
 use super::command::Command;
 use super::deliver::DeliverFrames;
 use super::fault::Fault;
 use super::fetch::Fetches;
+use super::latencies::Latencies;
 use super::log::Log;
 use super::payloads::{Locations, Payloads};
+use super::traces::Traces;
 use super::{Shard, apply_entry};
 
 /// Why a shard does not start.
@@ -52,6 +56,7 @@ impl Shard {
         registry: Arc<Registry>,
         policies: Arc<Policies>,
         calls: Arc<Calls>,
+        tracer: Option<Arc<Tracer>>,
         (back, commands): (Sender<Command>, Receiver<Command>),
     ) -> Result<Shard, StartError> {
         let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
@@ -82,6 +87,7 @@ impl Shard {
         let payloads = Payloads::new(locations, journal.reader(), store.reader());
         state.check_invariants();
         let checkpointer = Checkpointer::start(Arc::clone(&store), JournalPayloads(journal.reader()))?;
+        let (latencies, room) = (Latencies::new(&metrics), store.room()?);
         let mut shard = Shard {
             clock: Clock::starting_after(state.clock()),
             dispatch: Dispatch::new(&state, 0),
@@ -106,6 +112,10 @@ impl Shard {
             fetches: Fetches::default(),
             firsts: Vec::new(),
             scratch: Vec::new(),
+            latencies,
+            activities: Activities::default(),
+            traces: Traces::new(tracer),
+            room,
             held: VecDeque::new(),
             storage_full: false,
             more_due: false,

@@ -276,14 +276,16 @@ pub(crate) struct Picked {
     pub(crate) bytes: u32,
     /// 1 for the first delivery.
     pub(crate) attempt: u32,
+    /// When it was published, or fell due.
+    pub(crate) at: Millis,
 }
 
 impl Picked {
     pub(crate) fn new(queue: &Queue, group: &Group, seq: Seq) -> Picked {
-        let bytes = queue.messages().get(seq).map_or(0, |facts| facts.size);
+        let (bytes, at) = queue.messages().get(seq).map_or((0, 0), |facts| (facts.size, facts.at));
         let attempts = group.attempts();
         let attempt = if attempts.is_empty() { 1 } else { attempts.get(&seq).map_or(1, |attempt| attempt.ended + 1) };
-        Picked { seq, bytes, attempt }
+        Picked { seq, bytes, attempt, at }
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Delivery {
     pub skipped: u64,
     /// How long the lease lasts, in milliseconds.
     pub lease_ms: u64,
+    /// When the message was published; a delayed one, when it fell due.
+    pub at: Millis,
 }
 
 /// A durable change that dispatch wants; the shell makes entries of it.
@@ -377,7 +379,7 @@ impl Dispatch {
 
     /// Leases a message that was picked.
     fn lease(&mut self, now: Millis, key: GroupKey, to: SubscriptionKey, picked: Picked) -> Delivery {
-        let Picked { seq, bytes, attempt } = picked;
+        let Picked { seq, bytes, attempt, at } = picked;
         let run = self.groups.get_mut(&key).expect("a group has picked it");
         let subscription = self.subscriptions.get_mut(&to).expect("offered subscriptions are open");
         let counter = self.next_lease;
@@ -411,6 +413,7 @@ impl Dispatch {
             attempt,
             skipped,
             lease_ms: subscription.visibility_timeout_ms,
+            at,
         }
     }
 
@@ -794,6 +797,13 @@ impl Dispatch {
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.leases.len() as u64
+    }
+
+    /// Messages that open subscriptions would take beside what they hold; waiting pulls count too, readers do not.
+    #[must_use]
+    pub fn free_credit(&self) -> u64 {
+        let able = self.subscriptions.values().filter(|subscription| subscription.is_able());
+        able.map(|subscription| u64::from(subscription.bounds.messages - subscription.in_flight)).sum()
     }
 
     /// How long a group has had no consumer, as far as this run of the broker knows; `None`: it has one.

@@ -23,26 +23,26 @@ pub(super) fn routes() -> OpenApiRouter<HttpState> {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Consumer {
     /// Number of its connection; `/api/v1/connections` has the same.
-    session: u64,
+    pub(crate) session: u64,
     /// What the client calls itself.
-    client: String,
+    pub(crate) client: String,
     /// Its number on that connection; a fetch that waits has none.
-    subscription: Option<u32>,
-    queue: String,
+    pub(crate) subscription: Option<u32>,
+    pub(crate) queue: String,
     /// None of a reader without a group, and of a responder.
-    group: Option<String>,
+    pub(crate) group: Option<String>,
     /// `consume`, `fetch`, `read` or `serve`.
     #[schema(example = "consume")]
-    role: &'static str,
+    pub(crate) role: &'static str,
     /// Messages that it may hold; of a reader, what is left of its last grant.
-    prefetch: u32,
-    prefetch_bytes: u64,
+    pub(crate) prefetch: u32,
+    pub(crate) prefetch_bytes: u64,
     /// Messages that it works on at once; not known of readers and responders.
-    concurrency: Option<u32>,
+    pub(crate) concurrency: Option<u32>,
     /// Messages, or calls, that it holds.
-    in_flight: u64,
+    pub(crate) in_flight: u64,
     /// A lease of it expired, so it gets nothing until its connection shows a sign of life.
-    silent: bool,
+    pub(crate) silent: bool,
 }
 
 impl From<ConsumerInfo> for Consumer {
@@ -93,7 +93,7 @@ pub(crate) async fn consumers(State(state): State<HttpState>, Query(query): Quer
 }
 
 /// Consumers and responders, of one queue if named.
-async fn all(state: &HttpState, queue: Option<String>) -> Result<Vec<Consumer>, Problem> {
+pub(crate) async fn all(state: &HttpState, queue: Option<String>) -> Result<Vec<Consumer>, Problem> {
     let (reply, answer) = oneshot::channel();
     // A shard that is gone drops the question, and with it the answer.
     let _ = state.broker.shard.send(Command::Consumers(queue.clone(), reply));
@@ -121,18 +121,18 @@ async fn all(state: &HttpState, queue: Option<String>) -> Result<Vec<Consumer>, 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Connection {
     /// Its number in this process.
-    session: u64,
+    pub(crate) session: u64,
     /// Address and port of the other side.
     #[schema(example = "127.0.0.1:53412")]
-    peer: String,
+    pub(crate) peer: String,
     /// What the client calls itself.
-    client: String,
+    pub(crate) client: String,
     #[schema(format = DateTime)]
-    connected_at: String,
+    pub(crate) connected_at: String,
     /// Its subscriptions, fetches and responders.
-    consumers: usize,
+    pub(crate) consumers: usize,
     /// Messages and calls that it holds.
-    in_flight: u64,
+    pub(crate) in_flight: u64,
 }
 
 /// Every client's connection.
@@ -150,8 +150,13 @@ pub(crate) struct Connections {
 )]
 pub(crate) async fn connections(State(state): State<HttpState>) -> Result<Json<Connections>, Problem> {
     let consumers = all(&state, None).await?;
+    Ok(Json(Connections { connections: connected(&state, &consumers) }))
+}
+
+/// Connections, oldest first; `consumers` are those of all queues.
+pub(crate) fn connected(state: &HttpState, consumers: &[Consumer]) -> Vec<Connection> {
     let mut of_session = std::collections::BTreeMap::<u64, (usize, u64)>::new();
-    for consumer in &consumers {
+    for consumer in consumers {
         let (count, in_flight) = of_session.entry(consumer.session).or_default();
         *count += 1;
         *in_flight += consumer.in_flight;
@@ -168,5 +173,5 @@ pub(crate) async fn connections(State(state): State<HttpState>) -> Result<Json<C
             in_flight,
         }
     };
-    Ok(Json(Connections { connections: state.broker.connections.list().into_iter().map(connection).collect() }))
+    state.broker.connections.list().into_iter().map(connection).collect()
 }

@@ -2,17 +2,21 @@
 
 use axum::Json;
 use axum::extract::State;
+use bytes::Bytes;
 use qwerq_proto::{Opcode, name, wire};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
+use crate::http::contracts::Typed;
 use crate::http::extract::{JsonBody, Path, Query, Session, limit};
 use crate::http::problem::{Problem, ProblemBody};
 
 use super::message::{Message, parse_id};
+use super::new_message;
 use super::peek::time;
 use super::queues::Purged;
 
@@ -169,6 +173,24 @@ pub(crate) struct RedriveRequest {
     to: Option<String>,
     /// Publish them anew, for every group, instead of to the group that gave them up.
     all_groups: bool,
+    /// In place of the payload of one message, named by its id: a message in protobuf's JSON, by the contract of the queue that it goes to.
+    #[schema(value_type = Option<Value>)]
+    body: Option<Box<RawValue>>,
+    /// In place of the payload of one message, as text.
+    payload_text: Option<String>,
+    /// In place of the payload of one message, in base64.
+    payload_base64: Option<String>,
+}
+
+impl RedriveRequest {
+    /// The payload in place of the letters' own; `typed` is the contract of the queue that they go to.
+    fn payload(&self, typed: Option<&Typed>) -> Result<Option<Bytes>, Problem> {
+        let RedriveRequest { body, payload_text: text, payload_base64: base64, .. } = self;
+        match body.is_some() || text.is_some() || base64.is_some() {
+            true => new_message::payload(body.as_deref(), text.as_deref(), base64.as_deref(), typed).map(Some),
+            false => Ok(None),
+        }
+    }
 }
 
 /// What became of dead letters.
@@ -183,24 +205,30 @@ pub(crate) struct Redriven {
 
 /// Redrive dead letters
 ///
-/// Back to the group that gave them up, with attempts from one; an empty object means all of them.
+/// Back to the group that gave them up, with attempts from one; an empty object means all of them. One that cannot be handled as it is may
+/// go with another payload.
 #[utoipa::path(
     post, path = "/api/v1/queues/{queue}/dlq/redrive", tag = "dead letters",
     params(("queue" = String, Path, description = "The queue that they come from")), request_body = RedriveRequest,
     responses((status = 200, description = "How many went, and how many stay", body = Redriven))
 )]
 pub(crate) async fn redrive(
+    State(state): State<HttpState>,
     Session(mut session): Session,
     Path(queue): Path<String>,
     JsonBody(request): JsonBody<RedriveRequest>,
 ) -> Result<Json<Redriven>, Problem> {
-    let RedriveRequest { group, ids, reason, since, until, max, to, all_groups } = request;
+    let target = request.to.clone().unwrap_or_else(|| source(queue.clone()));
+    let typed = state.contracts.active(&mut session, &target).await?;
+    let payload = request.payload(typed.as_ref())?;
+    let RedriveRequest { group, ids, reason, since, until, max, to, all_groups, .. } = request;
     let choice = LetterChoice { group, ids, reason, since, until, max };
     let mut all = Redriven { redriven: 0, refused: 0, refusal: None };
     let mut left = Left::of(&choice);
     for mut letters in choice.into_wire(queue)? {
         while left.limit(&mut letters) {
-            let redrive = wire::Redrive { letters: Some(letters.clone()), to: to.clone().unwrap_or_default(), all_groups };
+            let redrive =
+                wire::Redrive { letters: Some(letters.clone()), to: to.clone().unwrap_or_default(), all_groups, payload: payload.clone() };
             let done: wire::Redriven = session.ask(Opcode::Redrive, &redrive).await?;
             all.redriven += done.redriven;
             all.refused += done.refused;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -11,12 +10,11 @@ use bytes::Bytes;
 use qwerq_core::MessageId;
 use qwerq_proto::{ErrorCode, wire};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::http::contracts::{Contracts, Typed};
 use crate::http::problem::Problem;
-use crate::json;
+use crate::json::{self, Json};
 use crate::net::LocalSession;
 use crate::timestamp;
 
@@ -56,7 +54,8 @@ pub(crate) struct Message {
     lease_ms: Option<u64>,
     /// The payload in protobuf's JSON, where the contract decodes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<Value>,
+    #[schema(value_type = Option<Value>)]
+    body: Option<Json>,
     /// Why a contract does not decode it.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_error: Option<String>,
@@ -121,7 +120,8 @@ impl Message {
 pub(crate) struct Payload {
     /// In protobuf's JSON, where the contract decodes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) body: Option<Value>,
+    #[schema(value_type = Option<Value>)]
+    pub(crate) body: Option<Json>,
     /// Why the contract does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body_error: Option<String>,
@@ -224,7 +224,7 @@ pub(crate) fn parse_id(text: &str) -> Result<Bytes, Problem> {
 /// Answers with JSON, or with the payload of the first message if the client wants it raw.
 pub(crate) fn answer(wanted: Wanted, queue: &str, delivered: &[wire::Delivered], json: impl Serialize) -> Result<Response, Problem> {
     match wanted {
-        Wanted::Json => Ok(Json(json).into_response()),
+        Wanted::Json => Ok(axum::Json(json).into_response()),
         Wanted::Raw => raw(queue, delivered),
     }
 }

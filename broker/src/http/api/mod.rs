@@ -5,7 +5,7 @@
 
 mod calls;
 mod candidate;
-mod clients;
+pub(super) mod clients;
 mod dead_letters;
 mod explain;
 mod finding;
@@ -22,6 +22,7 @@ mod schemas;
 mod start_at;
 mod stats;
 mod streams;
+mod validate;
 
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<HttpState> {
         streams::routes(),
         stats::routes(),
         clients::routes(),
+        validate::routes(),
     ]
     .into_iter()
     .fold(queues::routes(), OpenApiRouter::merge)

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, Path, Query, Session, limit};
+use crate::http::extract::{JsonBody, NoBody, Nothing, Path, Query, Session, limit};
 use crate::http::problem::Problem;
 use crate::timestamp;
 
@@ -179,9 +179,10 @@ pub(crate) struct Purged {
 /// Delayed and leased ones too; groups, options and contract stay.
 #[utoipa::path(
     post, path = "/api/v1/queues/{queue}/purge", tag = "queues", params(("queue" = String, Path, description = "Its name")),
+    request_body = Nothing,
     responses((status = 200, description = "How many there were", body = Purged))
 )]
-pub(crate) async fn purge(Session(mut session): Session, Path(name): Path<String>) -> Result<Json<Purged>, Problem> {
+pub(crate) async fn purge(Session(mut session): Session, Path(name): Path<String>, NoBody: NoBody) -> Result<Json<Purged>, Problem> {
     let purged: wire::Purged = session.ask(Opcode::QueuePurge, &wire::QueueName { name }).await?;
     Ok(Json(Purged { purged: purged.messages }))
 }

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, Path, Query, RawBody, Session};
+use crate::http::extract::{JsonBody, NoBody, Nothing, Path, Query, RawBody, Session};
 use crate::http::problem::Problem;
 use crate::net::LocalSession;
 use crate::registry::compatibility::{Version, compare};
@@ -287,11 +287,13 @@ pub(crate) async fn activate(
 #[utoipa::path(
     post, path = "/api/v1/schemas/{queue}/versions/{version}/retire", tag = "schemas",
     params(("queue" = String, Path, description = "The queue"), ("version" = u32, Path, description = "A number")),
+    request_body = Nothing,
     responses((status = 200, description = "The version", body = SchemaVersion))
 )]
 pub(crate) async fn retire(
     Session(mut session): Session,
     Path((queue, version)): Path<(String, String)>,
+    NoBody: NoBody,
 ) -> Result<Json<SchemaVersion>, Problem> {
     let select = wire::SchemaSelect { queue, version: number(&version)?, force: false };
     let response: wire::SchemaResponse = session.ask(Opcode::SchemaRetire, &select).await?;

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::config::Durability;
-use crate::http::HttpState;
+use crate::http::{GroupsOf, HttpState};
 use crate::queue_options::options_on_wire;
 
 use super::queue_options::QueueOptions;
@@ -82,7 +82,7 @@ pub(crate) struct Settings {
     responses((status = 200, description = "What it holds, what happened, and how it is set", body = Stats))
 )]
 pub(crate) async fn stats(State(state): State<HttpState>) -> Json<Stats> {
-    let queues = (state.queue_stats)().await;
+    let queues = state.broker.stats(GroupsOf::None).await.queues;
     let sum = |of: fn(&crate::http::QueueStats) -> u64| queues.iter().map(of).sum();
     let metrics = &state.metrics;
     let config = &state.broker.config;
@@ -103,7 +103,7 @@ pub(crate) async fn stats(State(state): State<HttpState>) -> Json<Stats> {
         backing_off: sum(|queue| queue.backing_off),
         in_flight: sum(|queue| queue.in_flight),
         dead_letters: sum(|queue| if qwerq_proto::name::is_dlq(&queue.name) { queue.depth } else { 0 }),
-        connections: metrics.connections.get(),
+        connections: metrics.connections(),
         since_start: Totals {
             published: metrics.published.get(),
             consumed: metrics.consumed.get(),

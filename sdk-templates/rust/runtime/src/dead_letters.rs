@@ -145,6 +145,7 @@ impl Client {
                     RedriveTo::Group | RedriveTo::AllGroups => String::new(),
                 },
                 all_groups: *to == RedriveTo::AllGroups,
+                payload: None,
             };
             let piece: wire::Redriven = self.request(Opcode::Redrive, &request, Opcode::Redriven, Repeat::Unsafe).await?;
             total.redriven += piece.redriven;

@@ -30,6 +30,8 @@
 //!   without a group (of a stream, or [`ConsumeOptions::tail`]) gets deliveries without leases; settling one of these does nothing.
 //! - **Contracts.** Structs are held to the contracts in `qwerq.lock` while they compile ([`macro@queue`], [`macro@message`]), and the
 //!   program's contracts to the broker's when it starts ([`contracts!`], [`Contracts::check`]).
+//! - **Services.** [`App`] runs functions under `#[qwerq::consumer]` as workers and answers the calls of traits under `#[qwerq::service]`,
+//!   until it is told to stop; [`testing`] drives both without a broker.
 //! - **Looking after a queue.** Options, groups, stored messages ([`Client::peek`]), dead letters ([`Client::dead_letters`],
 //!   [`Client::redrive`]) and contracts are calls on [`Client`].
 //! - **A lost connection** comes back by itself, with backoff and jitter, and so do subscriptions. What was never written is sent again,

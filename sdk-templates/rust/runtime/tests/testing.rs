@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use qwerq::testing::{self, Fate, Parcel};
-use qwerq::{CallInfo, Ctx, ErrorCode, Failure, FromCtx, Headers, IntoFailure, MessageId, Raw, Settlement, State, Status};
+use qwerq::{CallInfo, Client, Ctx, ErrorCode, Failure, FromCtx, Headers, IntoFailure, Message, MessageId, Raw, Settlement, State, Status};
 use shop::{Order, Quote, QuoteRequest, order};
 
 fn nack(reason: &str) -> Settlement {
@@ -271,4 +271,38 @@ async fn a_service_is_driven_by_its_queues() {
 #[should_panic(expected = "the service has no method on pricing.quota; it serves pricing.quote")]
 async fn a_service_has_the_methods_of_its_trait_and_no_others() {
     let _ = testing::service(PricingServer::new(Desk { cents: 5 })).call::<Quote>("pricing.quota", &request("tea")).await;
+}
+
+#[qwerq::consumer("orders.created", schema = "tests/contracts")]
+async fn forward(order: Order, State(client): State<Client>) -> Result<(), Failure> {
+    let quote = PricingClient::new(&client).quote(request(&order.id)).await?;
+    let message = Message::new(quote.cents.to_string()).header("order", order.id).ordering_key("k").delay(Duration::from_secs(5));
+    client.publish("invoices", message).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_publishes_and_calls_needs_no_broker_either() {
+    let (client, outbox) = testing::StandIn::new().service(PricingServer::new(Desk { cents: 5 })).connect().await;
+    let forwarding = testing::worker(forward).state(client.clone());
+    assert_eq!(forwarding.send(&order("tea")).await.settlement, Settlement::Ack);
+    let refused = forwarding.send(&order("")).await.settlement;
+    assert_eq!(refused, nack("invalid-argument (1001): which article?"));
+    // A day without traffic is not a lost connection.
+    tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+    assert_eq!(forwarding.send(&order("milk")).await.settlement, Settlement::Ack);
+    let sent: Vec<_> = outbox.published().into_iter().map(|sent| (sent.queue, sent.message.payload, sent.message.options)).collect();
+    let [(queue, payload, options), second] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!((queue.as_str(), &payload[..]), ("invoices", &b"15"[..]));
+    assert_eq!((options.headers.get("order"), options.ordering_key.as_deref()), (Some("tea"), Some("k")));
+    assert_eq!((options.delay, second.2.headers.get("order")), (Some(Duration::from_secs(5)), Some("milk")));
+
+    let queue = client.queue::<Order>();
+    queue.publish(&order("typed")).await.unwrap();
+    assert_eq!(outbox.published()[2].decode::<Order>().unwrap(), order("typed"));
+    let unsupported = client.queue_info("orders.created").await.unwrap_err();
+    assert_eq!(unsupported.code(), Some(ErrorCode::Unsupported));
+    let nobody = client.call("other", Message::new(""), Duration::ZERO).await.unwrap_err();
+    assert_eq!(nobody.code(), Some(ErrorCode::NoResponders));
+    client.close().await.unwrap();
 }

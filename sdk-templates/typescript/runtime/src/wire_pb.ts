@@ -1343,7 +1343,7 @@ export type SchemaClient = Message<"qwerq.v1.SchemaClient"> & {
   client: string;
 
   /**
-   * `publish` or `consume`.
+   * `publish`, `consume`, `call` or `serve`.
    *
    * @generated from field: string role = 2;
    */

@@ -81,7 +81,7 @@ impl Model {
     /// Holds a delivery against every rule, but only if `thorough` against what else could have been delivered; and takes note of it.
     /// `asked`: the consumer asked for what is there now, whoever else waits.
     pub(crate) fn delivered(&mut self, now: Millis, delivery: &Delivery, thorough: bool, asked: bool) {
-        let Delivery { subscription: to, lease_id, queue, seq, attempt, skipped, lease_ms } = *delivery;
+        let Delivery { subscription: to, lease_id, queue, seq, attempt, skipped, lease_ms, at } = *delivery;
         let subscription = self.open(to).expect("a delivery goes to an open subscription");
         let key = subscription.group;
         assert_eq!(key.queue, queue, "a delivery comes from the subscription's queue");
@@ -90,6 +90,7 @@ impl Model {
         }
         let suspect = is_suspect(&self.queues[&queue], self.group(key).unwrap(), seq);
         self.check_consumer(now, delivery, suspect, thorough, asked);
+        assert_eq!(Some(at), self.queues[&queue].stored.get(&seq).map(|stored| stored.at), "a delivery says since when {seq} is there");
         assert_eq!(lease_id.epoch, self.epoch, "a lease is of the current epoch");
         assert!(self.leases.iter().all(|lease| lease.id != lease_id), "a lease id is given once");
         let group = self.group(key).unwrap();

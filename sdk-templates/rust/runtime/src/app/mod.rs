@@ -31,18 +31,20 @@ use stop::{Stop, Stopper};
 /// Workers and services on one connection.
 ///
 /// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// # use qwerq::worker::{Consumer, ConsumerFn, Handling, Worker};
-/// # struct OnOrder; impl Consumer for OnOrder { fn worker() -> Worker { unimplemented!() } }
-/// # fn on_order(_: String) -> Handling<OnOrder, ()> { unimplemented!() }
-/// # #[derive(Clone)] struct Ledger;
-/// use qwerq::{App, Client};
+/// use qwerq::{App, Client, Failure, Raw, State};
 ///
-/// let client = Client::connect("localhost:9876").await?;
-/// // `on_order` is a function under #[qwerq::consumer].
-/// App::new(client).state(Ledger).worker(on_order).run().await?;
-/// # Ok(())
-/// # }
+/// #[qwerq::consumer("notes", group = "archive", concurrency = 8)]
+/// async fn archive(Raw(note): Raw, State(folder): State<String>) -> Result<(), Failure> {
+///     tokio::task::spawn_blocking(move || std::fs::write(folder, note)).await??;
+///     Ok(())
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let client = Client::connect("localhost:9876").await?;
+///     App::new(client).state("notes".to_owned()).worker(archive).run().await?;
+///     Ok(())
+/// }
 /// ```
 ///
 /// A lost connection ends nothing: the client comes back, and so do subscriptions. An app ends when it is told to stop, or when a
@@ -117,7 +119,8 @@ impl App {
         self
     }
 
-    /// Runs until Ctrl-C or SIGTERM. A second signal cuts short what still runs.
+    /// Runs until Ctrl-C or SIGTERM. A second signal cuts short what still runs. From here on these signals do not end the process by
+    /// themselves any more, not even after the app has ended.
     ///
     /// # Errors
     /// What kept it from starting, or ended it before it was told to stop; see [`AppError`].
