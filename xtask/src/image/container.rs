@@ -149,11 +149,17 @@ impl Container<'_> {
         Ok((pid, uid))
     }
 
-    /// SIGTERM, as `docker stop`; how it ended and how long that took.
-    pub(super) fn stop(mut self) -> Result<(ExitStatus, Duration)> {
+    /// SIGTERM, as `docker stop`; how it ended and how long that took. What has not ended after `patience` is an error.
+    pub(super) fn stop(mut self, patience: Duration) -> Result<(ExitStatus, Duration)> {
         let began = Instant::now();
         ensure!(Command::new("kill").args(["-TERM", &self.pid]).status()?.success(), "the container's process has gone");
-        Ok((self.unshare.wait()?, began.elapsed()))
+        loop {
+            if let Some(status) = self.unshare.try_wait()? {
+                return Ok((status, began.elapsed()));
+            }
+            ensure!(began.elapsed() < patience, "it still runs {patience:?} after SIGTERM");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

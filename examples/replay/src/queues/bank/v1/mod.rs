@@ -15,3 +15,7 @@ pub struct Movement {
     #[prost(string, tag = "3")]
     pub text: ::qwerq::prost::alloc::string::String,
 }
+
+impl ::qwerq::MessageType for Movement {
+    const NAME: &'static str = "bank.v1.Movement";
+}
