@@ -1,26 +1,48 @@
-# The broker, its compiler and its tools in one small image: docker build -t qwer-q .
-# The release of Debian is the same in both stages, so that the binary finds the C library that it was linked with.
-FROM rust:1.95.0-slim-bookworm AS build
+# The broker, its compiler and its tools in one image: docker build -t qwer-q .
+#
+# The binary is linked statically, LMDB and the C library included, so the image holds it and nothing else: no shell, no packages, nothing
+# to keep patched but the binary. It is glibc and not musl that is linked: its allocator is the one that all figures were measured with.
+FROM rust:1.95.0-slim-bookworm AS toolchain
 WORKDIR /src
-COPY . .
-# Dependencies and their builds stay in the cache between builds; the binary is copied out, since a cache is not a layer.
-RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package qwer-q --bin qwer-q \
-    && cp target/release/qwer-q /usr/local/bin/qwer-q
 
-FROM debian:bookworm-slim
+# The manifests and an empty file for every target that they name. What is copied from here changes when a dependency does, not when code does.
+FROM toolchain AS manifests
+COPY . .
+RUN find . -name Cargo.toml -o -name Cargo.lock \
+        -o -regex '.*/\(src/\(lib\|main\|bin/[^/]*\)\|\(benches\|tests\)/\([^/]*\|[^/]*/main\)\)\.rs' \
+        | while read -r file; do \
+            mkdir -p "/manifests/${file%/*}"; \
+            case $file in *.rs) echo 'fn main() {}' > "/manifests/$file" ;; *) cp "$file" "/manifests/$file" ;; esac; \
+        done
+
+FROM toolchain AS build
+# `dev` is built faster and has debug assertions.
+ARG PROFILE=release
+# The layer of the dependencies.
+COPY --from=manifests /manifests .
+RUN cargo build --locked --profile "$PROFILE" --package qwer-q --bin qwer-q
+COPY . .
+# Cargo goes by times, and the files may be older than what was just built from empty ones.
+RUN find . -name '*.rs' -not -path './target/*' -exec touch {} + \
+    && cargo rustc --locked --profile "$PROFILE" --package qwer-q --bin qwer-q -- -C target-feature=+crt-static -C strip=symbols \
+    && mkdir -p /out/empty \
+    && cp target/*/qwer-q /out/qwer-q
+
+FROM scratch
 LABEL org.opencontainers.image.title="qwer-q" \
       org.opencontainers.image.description="The typed, docker-first message queue: broker, schema registry and compiler in one binary" \
+      org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.source="https://github.com/jonas/qwer-q" \
+      org.opencontainers.image.documentation="https://github.com/jonas/qwer-q/blob/main/docs/operating.md" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN groupadd --system --gid 10001 qwerq \
-    && useradd --system --uid 10001 --gid qwerq --no-create-home --home-dir /data --shell /usr/sbin/nologin qwerq \
-    && install --directory --owner qwerq --group qwerq --mode 0750 /data
-COPY --from=build /usr/local/bin/qwer-q /usr/local/bin/qwer-q
+COPY --from=build /out/qwer-q /usr/local/bin/qwer-q
+# A new volume takes its owner from here. /tmp is where `qwer-q bench` puts the data directory of its broker.
+COPY --from=build --chown=10001:10001 /out/empty /data
+COPY --from=build --chown=10001:10001 /out/empty /tmp
 # Inside a container loopback is nobody's; who may reach the ports is decided by what `docker run` publishes.
-ENV QWERQ_DATA_DIR=/data QWERQ_BIND=0.0.0.0
-USER qwerq
+ENV PATH=/usr/local/bin QWERQ_DATA_DIR=/data QWERQ_BIND=0.0.0.0
+# By number, so that Kubernetes can see that it is not root.
+USER 10001:10001
 VOLUME /data
 # Broker, HTTP, Raft.
 EXPOSE 9876 9877 9878

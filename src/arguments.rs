@@ -6,12 +6,14 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::call::CallArgs;
+use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::dlq::DlqArgs;
 use crate::explain::ExplainArgs;
 use crate::generate::GenArgs;
 use crate::group::GroupArgs;
 use crate::health::HealthArgs;
+use crate::manual::ManArgs;
 use crate::peek::PeekArgs;
 use crate::publish::PublishArgs;
 use crate::queue::QueueArgs;
@@ -33,8 +35,10 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// List, make, change, look at, empty and delete queues
+    #[command(after_help = QUEUE_EXAMPLES)]
     Queue(QueueArgs),
     /// Register and read the contracts of queues
+    #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
     /// Publish messages: JSON lines from stdin, a text, or bytes
     #[command(after_help = PUBLISH_EXAMPLES)]
@@ -46,8 +50,10 @@ pub(crate) enum Command {
     #[command(after_help = PEEK_EXAMPLES)]
     Peek(PeekArgs),
     /// List, make, look at, move and delete the consumer groups of a queue
+    #[command(after_help = GROUP_EXAMPLES)]
     Group(GroupArgs),
     /// Look at dead letters, send them back, or remove them
+    #[command(after_help = DLQ_EXAMPLES)]
     Dlq(DlqArgs),
     /// Call whoever serves a queue and print the reply
     #[command(after_help = CALL_EXAMPLES)]
@@ -64,6 +70,12 @@ pub(crate) enum Command {
     /// Ask a broker's HTTP port whether it is ready
     #[command(after_help = HEALTH_EXAMPLES)]
     Health(HealthArgs),
+    /// Print what a shell needs to complete commands and flags
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print a command's page for man
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 const EXIT_CODES: &str = "\
@@ -83,6 +95,30 @@ Examples:
   qwer-q serve
   qwer-q serve --data-dir /var/lib/qwerq --bind 0.0.0.0 --auth-token-file /run/secrets/qwerq
   QWERQ_SCHEMA_MODE=strict qwer-q serve --visibility-timeout 2m --max-deliveries 10";
+
+const QUEUE_EXAMPLES: &str = "\
+Examples:
+  qwer-q queue list
+  qwer-q queue create jobs --visibility-timeout 2m --max-deliveries 10
+  qwer-q queue info jobs";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  qwer-q schema register -q orders -p shop.proto -m shop.v1.Order
+  qwer-q schema check -q orders -p shop.proto -m shop.v1.Order      # what would it break?
+  qwer-q schema history -q orders";
+
+const GROUP_EXAMPLES: &str = "\
+Examples:
+  qwer-q group list -q orders
+  qwer-q group create audit -q orders --from end
+  qwer-q group seek audit -q events --from time=2026-12-01T08:00:00Z";
+
+const DLQ_EXAMPLES: &str = "\
+Examples:
+  qwer-q dlq list -q orders
+  qwer-q dlq peek -q orders -n 1 | jq .body
+  qwer-q dlq redrive -q orders -g billing";
 
 const PUBLISH_EXAMPLES: &str = "\
 Examples:
@@ -162,6 +198,18 @@ Examples:
 In a Dockerfile:
   HEALTHCHECK CMD [\"qwer-q\", \"health\"]";
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  qwer-q completions bash > ~/.local/share/bash-completion/completions/qwer-q
+  qwer-q completions zsh > ~/.zfunc/_qwer-q                 # a folder of fpath
+  qwer-q completions fish > ~/.config/fish/completions/qwer-q.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  qwer-q man | man -l -
+  qwer-q man queue create | man -l -
+  qwer-q man --out ~/.local/share/man/man1";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,14 +223,41 @@ mod tests {
     #[test]
     fn every_command_shows_examples() {
         fn check(command: &clap::Command) {
-            let mut children = command.get_subcommands().peekable();
-            if children.peek().is_none() {
-                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(help.contains("Examples:"), "{} has no examples", command.get_name());
-            }
-            children.for_each(check);
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n  "), "{} has no examples", command.get_name());
+            command.get_subcommands().for_each(check);
         }
         check(&Arguments::command());
+    }
+
+    /// The reference: the help of every command, as it is printed at a width that fits a page.
+    fn reference() -> String {
+        fn add(command: &mut clap::Command, page: &mut String) {
+            let name = command.get_bin_name().unwrap_or("qwer-q").to_owned();
+            let help = command.render_long_help().to_string();
+            let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+            page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end()));
+            command.get_subcommands_mut().filter(|child| child.get_name() != "help").for_each(|child| add(child, page));
+        }
+        let mut root = Arguments::command().term_width(110);
+        root.build();
+        let mut page = "<!-- Made from the command line by `cargo xtask bless`; do not edit it. -->\n# The command line, flag by flag\n\n\
+                        What `--help` says, for reading and searching. [The command line](cli.md) goes by task.\n"
+            .to_owned();
+        add(&mut root, &mut page);
+        page
+    }
+
+    #[test]
+    fn the_reference_says_what_the_help_says() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli-reference.md");
+        let fresh = reference();
+        if std::env::var_os("QWERQ_BLESS").is_some() {
+            std::fs::write(file, &fresh).expect("docs/ is writable");
+        }
+        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        let first = kept.lines().zip(fresh.lines()).find(|(kept, fresh)| kept != fresh);
+        assert!(kept == fresh, "docs/cli-reference.md is stale, first at {first:?}: run `cargo xtask bless`");
     }
 
     /// The arguments of every `qwer-q` in shell text, as far as quotes, pipes, redirections and comments go.

@@ -22,17 +22,17 @@ mod scenario;
 mod single;
 mod target;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::failure::Failure;
 use crate::interruption::interruption;
 use crate::output::{self, Output};
-use crate::{broker, duration, setting};
+use crate::{broker, duration, progress, setting};
 use bound::Bounds;
 use core::Cores;
 use figure::Figures;
@@ -157,7 +157,7 @@ fn prepare(args: &BenchArgs) -> Result<Bench, Failure> {
 
 /// The machine is measured before each scenario and after the last, since others may use it too; its medians count.
 fn measure(args: &BenchArgs, bench: &Bench, figures: &mut Figures) -> Result<(), Failure> {
-    let progress = progress();
+    let progress = progress::spinner("{spinner} measuring {msg} ({elapsed})");
     bench.launch.cores.take_the_benchs();
     let mut probe = machine::Probe::new(&bench.launch.directory, bench.load.payload_bytes).map_err(machine_failure)?;
     broker::block_on(async {
@@ -243,17 +243,6 @@ fn check(bounds: &Bounds, figures: &Figures, all_measured: bool) -> Result<(), F
 
 fn name(scenario: Scenario) -> String {
     scenario.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-}
-
-/// Shown on a terminal only.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{spinner} measuring {msg} ({elapsed})").expect("the template is well-formed");
-    let progress = ProgressBar::new_spinner().with_style(style);
-    progress.enable_steady_tick(Duration::from_millis(250));
-    progress
 }
 
 /// A sync to a file system in memory costs nothing, and so measures nothing.

@@ -14,6 +14,7 @@ use crate::confirmation::ConfirmationArgs;
 use crate::failure::Failure;
 use crate::message_json::Contracts;
 use crate::output::Output;
+use crate::progress;
 use choice::{ChoiceArgs, Letters};
 
 #[derive(Debug, Args)]
@@ -151,7 +152,9 @@ async fn redrive(args: RedriveArgs) -> Result<(), Failure> {
     };
     let client = args.broker.connect().await?;
     let queue = args.choice.queue();
+    let progress = progress::spinner("{spinner} redriving ({elapsed})");
     let done = client.redrive(queue, &args.choice.filter(), &to).await.map_err(|error| broker::failure(error, Some(queue)))?;
+    progress.finish_and_clear();
     let mut output = Output::stdout();
     match args.json {
         true => output.json(&json!({
@@ -193,7 +196,9 @@ async fn purge(args: PurgeArgs) -> Result<(), Failure> {
     let queue = args.choice.queue();
     args.confirmation.ask_people(&format!("remove {} of queue {queue} for good", args.choice.words()))?;
     let client: Client = args.broker.connect().await?;
+    let progress = progress::spinner("{spinner} removing ({elapsed})");
     let purged = client.purge_dead_letters(queue, &args.choice.filter()).await.map_err(|error| broker::failure(error, Some(queue)))?;
+    progress.finish_and_clear();
     let noun = if purged == 1 { "dead letter" } else { "dead letters" };
     let mut output = Output::stdout();
     match args.json {

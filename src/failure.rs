@@ -148,6 +148,9 @@ fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
     }
     let queue = refusal.detail("queue").or(queue).unwrap_or("QUEUE");
     let step = match refusal.known()? {
+        Code::QueueNotFound if queue.ends_with(".dlq") => {
+            format!("`qwer-q dlq list -q {}` is empty until then", queue.trim_end_matches(".dlq"))
+        }
         Code::QueueNotFound => {
             format!("`qwer-q queue list` shows the queues; `qwer-q queue create {queue}` makes one")
         }

@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
     /// Host and port of the broker's HTTP [default: 127.0.0.1 and the port of QWERQ_METRICS_PORT, or 9877]
-    #[arg(long, value_name = "HOST:PORT", env = "QWERQ_HEALTH_ADDRESS")]
+    #[arg(long, value_name = "HOST:PORT", env = "QWERQ_HEALTH_ADDRESS", hide_env_values = true)]
     address: Option<String>,
 }
 

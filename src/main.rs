@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod broker;
 mod call;
+mod completions;
 mod confirmation;
 mod consume;
 mod contract;
@@ -19,10 +20,12 @@ mod generate;
 mod group;
 mod health;
 mod interruption;
+mod manual;
 mod message_json;
 mod moment;
 mod output;
 mod peek;
+mod progress;
 mod publish;
 mod queue;
 mod queue_option;
@@ -57,6 +60,8 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => manual::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use qwerq::{Client, ErrorCode, Message, PublishOptions, Published, Publisher, Receipt};
 use tokio::sync::mpsc;
 
@@ -17,7 +17,7 @@ use crate::contract::Contract;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::receipt::{ReceiptLine, Tally, words};
-use crate::{duration, moment};
+use crate::{duration, moment, progress};
 
 /// Lines that are read ahead of the publisher.
 const LINES_AHEAD: usize = 1024;
@@ -148,7 +148,7 @@ async fn send_lines(
 
 async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishArgs) -> Result<(), Failure> {
     let mut output = Output::stdout();
-    let progress = progress_bar();
+    let progress = progress::counter("{spinner} {human_pos} messages, {per_sec}", !io::stdin().is_terminal());
     let (mut tally, mut refused) = (Tally::default(), 0_u64);
     while let Some(attempt) = attempts.recv().await {
         let outcome = match attempt.receipt {
@@ -258,15 +258,6 @@ fn none_of(refused: usize, total: usize) -> Failure {
 fn report_refusal(progress: &ProgressBar, line: u64, failure: &Failure) {
     let report = failure.report_at(&format!("line {line}"));
     progress.suspend(|| output::note(report.trim_end()));
-}
-
-/// Shown on a terminal only; hidden, it costs nothing.
-fn progress_bar() -> ProgressBar {
-    if !io::stderr().is_terminal() || io::stdin().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{spinner} {human_pos} messages, {per_sec}").expect("the template is well-formed");
-    ProgressBar::no_length().with_style(style)
 }
 
 /// Sends every line that is not blank, with its number from 1; ends with stdin or when nobody listens.

@@ -9,6 +9,7 @@ use crate::broker::{self, BrokerArgs, valid_name};
 use crate::confirmation::ConfirmationArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress;
 use crate::queue_option::{QueueChangeArgs, QueueOptionArgs};
 use crate::queue_view;
 
@@ -170,7 +171,10 @@ async fn info(args: InfoArgs) -> Result<(), Failure> {
 async fn purge(args: DestroyArgs) -> Result<(), Failure> {
     let name = args.name.name();
     args.confirmation.ask(&format!("remove all messages of queue {name}"))?;
-    let removed = args.broker.connect().await?.purge_queue(name).await?;
+    let client = args.broker.connect().await?;
+    let progress = progress::spinner("{spinner} removing ({elapsed})");
+    let removed = client.purge_queue(name).await?;
+    progress.finish_and_clear();
     let noun = if removed == 1 { "message" } else { "messages" };
     let mut output = Output::stdout();
     output.line(format!("removed {removed} {noun} from queue {name}"))?;

@@ -161,6 +161,42 @@ fn a_token_closes_the_broker_and_health_stays_open() {
 }
 
 #[test]
+fn shells_get_completions_and_man_gets_pages() {
+    let run = |args: &[&str]| {
+        let output = Command::new(BINARY).args(args).output().expect("the binary runs");
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
+        stdout(&output)
+    };
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        contains_all(&run(&["completions", shell]), &["redrive", "visibility-timeout"]);
+    }
+    contains_all(&run(&["man"]), &[".TH qwer-q 1", "message queue", "Examples:"]);
+    contains_all(&run(&["man", "queue", "create"]), &[".TH qwer-q-queue-create 1", "visibility", "Examples:"]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let folder = directory.path().join("man1");
+    let said = run(&["man", "--out", &folder.display().to_string()]);
+    let pages: BTreeSet<_> = fs::read_dir(&folder).expect("it was made").map(|page| page.expect("an entry").file_name()).collect();
+    assert_eq!(said, format!("wrote {} pages to {}\n", pages.len(), folder.display()));
+    for page in ["qwer-q.1", "qwer-q-serve.1", "qwer-q-dlq-redrive.1", "qwer-q-gen-verify.1"] {
+        assert!(pages.contains(std::ffi::OsStr::new(page)), "{page}: {pages:?}");
+    }
+}
+
+#[test]
+fn a_typing_mistake_is_answered_with_what_was_meant() {
+    for (args, meant) in [
+        (&["pubish"][..], "'publish'"),
+        (&["queue", "lst"], "'list'"),
+        (&["publish", "-q", "a", "--boddy", "x"], "'--body'"),
+        (&["man", "queue", "crate"], "`qwer-q queue --help`"),
+    ] {
+        let output = Command::new(BINARY).args(args).output().expect("the binary runs");
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{args:?}");
+        contains_all(&stderr(&output), &[meant]);
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error() {
     let broker = Broker::start(&[]);
     done(&broker, &["publish", "-q", "piped", "--body", "x"]);

@@ -1,10 +1,14 @@
 //! The documents agree with the code and with each other: a page for every error code and no other, and no link into nothing.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use qwerq_proto::{Class, ErrorCode};
+use support::tool;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -55,7 +59,10 @@ fn every_error_code_has_a_page_and_every_page_a_code() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut documents = pages(&root().join("docs"));
-    documents.extend(["README.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    documents.extend(
+        pages(&root().join("examples")).into_iter().filter(|page| !page.components().any(|part| part.as_os_str() == "node_modules")),
+    );
+    documents.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
     for document in documents {
         let text = fs::read_to_string(&document).expect("just listed");
         let folder = document.parent().expect("a file is in a folder");
@@ -76,12 +83,49 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
+fn every_page_is_in_an_index() {
+    for folder in ["docs", "docs/errors", "docs/adr", "docs/plans"] {
+        let folder = root().join(folder);
+        let index = fs::read_to_string(folder.join("README.md")).expect("each folder has an index");
+        for entry in fs::read_dir(&folder).expect("the folder is there") {
+            let name = entry.expect("the folder can be listed").file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") && name != "README.md" {
+                assert!(index.contains(&format!("]({name}")), "{} does not lead to {name}", folder.join("README.md").display());
+            }
+        }
+    }
+}
+
+#[test]
 fn the_image_is_built_with_the_pinned_toolchain() {
     let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).expect("rust-toolchain.toml is there");
     let (_, version) = toolchain.split_once("channel = \"").expect("a channel is pinned");
     let (version, _) = version.split_once('"').expect("a string ends");
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("the Dockerfile is there");
     assert!(dockerfile.contains(&format!("FROM rust:{version}-slim-")), "the Dockerfile builds with another Rust than {version}");
+    let label = format!("org.opencontainers.image.version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(dockerfile.contains(&label), "the image's label says another version than Cargo.toml: {label}");
+}
+
+#[test]
+fn prometheus_takes_the_configuration() {
+    if !tool::are_installed(&["promtool"]) {
+        return;
+    }
+    let file = root().join("docs/monitoring/prometheus.yml");
+    let checked = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(file).output().expect("it is installed");
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn what_the_compose_files_mount_is_there() {
+    for name in ["compose.yaml", "compose.monitoring.yaml"] {
+        let text = fs::read_to_string(root().join(name)).expect("the file is there");
+        let mounted: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split(':').next()).collect();
+        for file in mounted {
+            assert!(root().join(file).is_file(), "{name} mounts {file}, which is not there");
+        }
+    }
 }
 
 /// The anchor that forges give a heading.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::{BINARY, Broker};
+use support::tool;
 
 /// The folder of the example with a queue.
 fn orders() -> PathBuf {
@@ -17,6 +18,23 @@ fn orders() -> PathBuf {
 /// The folder of the example with calls.
 fn pricing() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pricing")
+}
+
+/// The folder of the example with a stream.
+fn replay() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/replay")
+}
+
+/// A broker that has the contract of the stream. What the programs of this example do is compared with its page, in `pages.rs`.
+fn broker_with_stream() -> Broker {
+    let broker = Broker::start(&[]);
+    let created = broker.run(&["queue", "create", "movements", "--mode", "stream"]);
+    assert!(created.status.success(), "{created:?}");
+    let (folder, proto) = (replay().join("proto"), replay().join("proto/bank/v1/movement.proto"));
+    let [folder, proto] = [&folder, &proto].map(|path| path.to_str().expect("a path in UTF-8"));
+    let done = broker.run(&["schema", "register", "-q", "movements", "-p", proto, "-m", "bank.v1.Movement", "-I", folder]);
+    assert!(done.status.success(), "{done:?}");
+    broker
 }
 
 /// The folder of the example whose services are held to the lock by macros.
@@ -227,7 +245,7 @@ fn a_service_that_was_compiled_against_other_contracts_does_not_start() {
 
 #[test]
 fn committed_code_is_what_the_compiler_makes() {
-    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing())] {
+    for (broker, example) in [(broker_with_contract(), orders()), (broker_with_service(), pricing()), (broker_with_stream(), replay())] {
         let checked = check(&broker, &example.join("src/queues"));
         assert!(checked.status.success(), "{checked:?}");
         assert!(text(&checked.stdout).ends_with("is up to date\n"));
@@ -240,6 +258,7 @@ fn committed_code_and_lock_agree_without_a_broker_and_the_broker_has_the_same_co
     for (broker, example, expected) in [
         (broker_with_contract(), orders(), WITH_CODE),
         (broker_with_service(), pricing(), WITH_CODE),
+        (broker_with_stream(), replay(), WITH_CODE),
         (broker_with_shop(), shop(), "qwerq.lock is up to date\n"),
     ] {
         let nobody = ("QWERQ_BROKER", "127.0.0.1:1");
@@ -248,6 +267,30 @@ fn committed_code_and_lock_agree_without_a_broker_and_the_broker_has_the_same_co
         assert_eq!(text(&checked.stdout), expected);
         let verified = broker.command(&["gen", "verify"]).current_dir(&example).output().expect("it runs");
         assert!(verified.status.success(), "{verified:?}");
+    }
+}
+
+#[test]
+fn the_pipeline_ships_every_order_though_two_are_too_large() {
+    if !tool::are_installed(&["npm", "go"]) {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pipeline/run.sh");
+    let ran =
+        Command::new(script).env("PATH", tool::path()).env_remove("QWERQ_BROKER").env_remove("QWERQ_AUTH_TOKEN").output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let said: Vec<&str> = text(&ran.stdout).lines().collect();
+    for order in ["o-1", "o-2", "o-3", "o-4", "o-5.1", "o-5.2", "o-6.1", "o-6.2"] {
+        assert_eq!(said.iter().filter(|line| **line == format!("shipped {order}")).count(), 1, "{order}: {said:?}");
+    }
+    for (order, pieces) in [("o-5", 5), ("o-6", 6)] {
+        let split = format!("split {order} ({pieces} tea do not fit into one parcel) into 2 orders");
+        assert!(said.contains(&split.as_str()), "{split}: {said:?}");
+    }
+    // Nothing is left, neither orders nor dead letters.
+    for queue in ["orders ", "orders.dlq "] {
+        let line = said.iter().rev().find(|line| line.starts_with(queue)).unwrap_or_else(|| panic!("{queue}: {said:?}"));
+        assert_eq!(line.split_whitespace().nth(2), Some("0"), "{line}");
     }
 }
 

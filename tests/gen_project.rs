@@ -4,114 +4,10 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use support::broker::{BINARY, Broker};
-use support::cli::{contains_all, done, stderr, stdout};
-
-/// One message, to which `more` adds fields.
-fn order(more: &str) -> String {
-    format!("syntax = \"proto3\";\npackage shop.v1;\n\n// An order, as the shop takes it.\nmessage Order {{\n  string id = 1;\n{more}}}\n")
-}
-
-const TWO_OUTPUTS: &str = "[[output]]\nlang = \"rust\"\nout = \"src/queues\"\n\n\
-    [[output]]\nlang = \"typescript\"\nout = \"web/queues\"\nimport_suffix = \"ts\"\nqueues = [\"orders*\"]\n";
-
-const RUST_FROM_PROTO: &str = "from = \"proto\"\n\n[[output]]\nlang = \"rust\"\nout = \"src/queues\"\n\n\
-    [[queue]]\nname = \"orders\"\nmessage = \"shop.v1.Order\"\n";
-
-/// An address at which nobody listens: whoever asks a broker fails.
-const NOBODY: &str = "127.0.0.1:1";
-
-/// A repository.
-struct Project {
-    folder: tempfile::TempDir,
-}
-
-impl Project {
-    fn new(config: &str) -> Project {
-        let project = Project { folder: tempfile::tempdir().expect("a temporary directory") };
-        project.write("qwerq.toml", config);
-        project
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the folder can be made");
-        fs::write(path, text).expect("the file can be written");
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    fn edit(&self, name: &str, from: &str, to: &str) {
-        let text = self.read(name);
-        assert!(text.contains(from), "{from:?} is not in {text}");
-        self.write(name, &text.replacen(from, to, 1));
-    }
-
-    /// `qwer-q gen` in the repository, with a broker's address.
-    fn command(&self, broker: &str, args: &[&str]) -> Output {
-        let mut command = Command::new(BINARY);
-        command.arg("gen").args(args).current_dir(self.folder.path()).env("QWERQ_BROKER", broker).env_remove("QWERQ_AUTH_TOKEN");
-        command.output().expect("the binary runs")
-    }
-
-    /// A command that succeeds; its stdout.
-    fn ok(&self, broker: &str, args: &[&str]) -> String {
-        let output = self.command(broker, args);
-        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}: {output:?}");
-        stdout(&output)
-    }
-
-    /// A command that ends with this code; all that it says.
-    fn ends(&self, exit: i32, broker: &str, args: &[&str]) -> String {
-        let output = self.command(broker, args);
-        assert_eq!(output.status.code(), Some(exit), "{args:?}: {output:?}");
-        stdout(&output) + &stderr(&output)
-    }
-
-    /// Every file with its text, but the .proto files.
-    fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let mut found = Vec::new();
-        collect(self.folder.path(), &mut found);
-        found.sort();
-        found
-    }
-}
-
-fn collect(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
-    for entry in fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("the folder can be listed").path();
-        if path.is_dir() {
-            collect(&path, found);
-        } else {
-            found.push((path.display().to_string(), fs::read(&path).expect("the file can be read")));
-        }
-    }
-}
-
-/// Registers the message as the contract of a queue.
-fn register(broker: &Broker, queue: &str, more: &str, args: &[&str]) {
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path().join("order.proto");
-    fs::write(&path, order(more)).expect("the file can be written");
-    let path = path.to_str().expect("a path in UTF-8");
-    done(broker, &[&["schema", "register", "-q", queue, "-p", path, "-m", "shop.v1.Order"], args].concat());
-}
-
-fn broker_with_orders() -> Broker {
-    let broker = Broker::start(&[]);
-    register(&broker, "orders", "", &[]);
-    broker
-}
+use support::broker::Broker;
+use support::cli::{contains_all, done};
+use support::project::{NOBODY, Project, RUST_FROM_PROTO, TWO_OUTPUTS, Watch, broker_with_orders, order, register};
 
 #[test]
 fn a_repository_is_generated_from_the_broker_and_checked_and_made_again_without_one() {
@@ -206,8 +102,19 @@ fn verify_tells_same_from_compatible_from_breaking_by_its_exit_code() {
     let project = Project::new(TWO_OUTPUTS);
     project.ok(&broker.broker(), &[]);
     assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text.lines().next().expect("a line")).expect("JSON");
+    let same = json(&project.ok(&broker.broker(), &["verify", "--json"]));
+    assert_eq!(
+        same,
+        serde_json::json!({
+            "queue": "orders", "standing": "same", "what": "the same, version 1", "lock_version": 1, "broker_version": 1, "breaks": [],
+            "warnings": [],
+        })
+    );
 
     register(&broker, "orders", "  string note = 2;\n", &[]);
+    let newer = json(&project.ends(4, &broker.broker(), &["verify", "--json"]));
+    assert_eq!((&newer["standing"], &newer["lock_version"], &newer["broker_version"]), (&"compatible".into(), &1.into(), &2.into()));
     let said = project.ends(4, &broker.broker(), &["verify"]);
     contains_all(&said, &["orders: the lock has version 1, the broker version 2: compatible", "next: run `qwer-q gen`"]);
 
@@ -216,6 +123,8 @@ fn verify_tells_same_from_compatible_from_breaking_by_its_exit_code() {
     project.ok(&broker.broker(), &[]);
     assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 3\n");
     register(&broker, "orders", "  string note = 2;\n", &["--force"]);
+    let breaking = json(&project.ends(5, &broker.broker(), &["verify", "--json"]));
+    assert_eq!((&breaking["standing"], &breaking["breaks"][0]["path"]), (&"breaking".into(), &"shop.v1.Order.note".into()));
     let said = project.ends(5, &broker.broker(), &["verify"]);
     contains_all(
         &said,
@@ -336,40 +245,6 @@ fn the_same_contracts_can_be_had_as_proto_files() {
     // A folder that holds its own lock and descriptors gives the same again.
     contains_all(&again.ok(NOBODY, &[]), &["0 written, 0 removed"]);
     assert_eq!(again.ok(&broker.broker(), &["verify"]), "orders: the same, version 1\n");
-}
-
-/// A `gen --watch` that runs; killed when dropped.
-struct Watch {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Watch {
-    fn start(project: &Project, broker: &str) -> Watch {
-        let mut command = Command::new(BINARY);
-        command.args(["gen", "--watch"]).current_dir(project.folder.path()).env("QWERQ_BROKER", broker).env_remove("QWERQ_AUTH_TOKEN");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary starts");
-        let stdout = child.stdout.take().expect("stdout is piped");
-        Watch { child, lines: BufReader::new(stdout).lines() }
-    }
-
-    /// What it says from here to the first line that holds this.
-    fn until(&mut self, part: &str) -> String {
-        let mut said = String::new();
-        while !said.contains(part) {
-            said.push_str(&self.lines.next().expect("it says more").expect("stdout is text"));
-            said.push('\n');
-        }
-        said
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

@@ -10,19 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::Broker;
+use support::go;
 
 const TOKEN: &str = "a token";
-
-/// Go is needed; on a laptop without it the test says so and passes, in CI it fails.
-fn go_is_missing() -> bool {
-    let missing = Command::new("go").arg("version").output().is_err();
-    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-    assert!(!(missing && in_ci), "`go` is not installed");
-    if missing {
-        eprintln!("skipped: `go` is not installed");
-    }
-    missing
-}
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -49,13 +39,8 @@ fn broker() -> Broker {
 
 /// A Go module with the generated client and the conversation.
 fn module(broker: &Broker) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = go::module("example.com/shop");
     let path = dir.path().to_owned();
-    let runtime = root().join("sdk-templates/go/runtime");
-    let pinned = fs::read_to_string(runtime.join("go.mod")).expect("go.mod");
-    let requirement = pinned.lines().find(|line| line.starts_with("require google.golang.org/protobuf ")).expect("the one dependency");
-    fs::write(path.join("go.mod"), format!("module example.com/shop\n\ngo 1.24\n\n{requirement}\n")).expect("written");
-    fs::copy(runtime.join("go.sum"), path.join("go.sum")).expect("copied");
     fs::copy(root().join("tests/data/go/conversation_test.go"), path.join("conversation_test.go")).expect("copied");
     let out = path.join("queues");
     run(broker, &["gen", "--lang", "go", "--out", out.to_str().expect("a path in UTF-8")]);
@@ -65,7 +50,7 @@ fn module(broker: &Broker) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn a_go_program_holds_every_conversation_with_the_broker() {
-    if go_is_missing() {
+    if go::is_missing() {
         return;
     }
     let broker = broker();
@@ -118,7 +103,7 @@ impl Drop for Program {
 
 #[test]
 fn the_example_bills_orders_and_its_committed_code_is_current() {
-    if go_is_missing() {
+    if go::is_missing() {
         return;
     }
     let (broker, example) = (Broker::start(&[]), root().join("examples/orders-go"));
@@ -127,13 +112,15 @@ fn the_example_bills_orders_and_its_committed_code_is_current() {
     let proto = proto.to_str().expect("a path in UTF-8");
     let registered = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
     assert!(registered.status.success(), "{registered:?}");
-    let out = example.join("queues");
-    let out = out.to_str().expect("a path in UTF-8");
+    let config = example.join("qwerq.toml");
+    let config = config.to_str().expect("a path in UTF-8");
     if std::env::var_os("QWERQ_BLESS").is_some() {
-        assert!(broker.run(&["gen", "--lang", "go", "--out", out]).status.success());
+        assert!(broker.run(&["gen", "--config", config]).status.success());
     }
-    let checked = broker.run(&["gen", "--lang", "go", "--check", "--out", out]);
-    assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    for args in [&["gen", "--check", "--config", config][..], &["gen", "verify", "--config", config]] {
+        let checked = broker.run(args);
+        assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    }
 
     let programs = tempfile::tempdir().expect("a temporary directory");
     let built = Command::new("go").arg("build").arg("-o").arg(programs.path()).arg("./cmd/...").current_dir(&example).status();

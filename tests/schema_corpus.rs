@@ -1,6 +1,6 @@
 //! Real schemas through a broker and back: what was registered comes back byte for byte, and what contracts share is stored once.
 //!
-//! A seeded sample of the public files of `cargo xtask corpus`; `QWERQ_CORPUS_FULL=1` takes all of them.
+//! A seeded sample of the public files of `cargo xtask corpus`; `QWERQ_CORPUS=full` takes all of them.
 
 mod support;
 
@@ -20,6 +20,8 @@ use support::raw::Raw;
 const SEED: u64 = 20_261_204;
 /// Files of a sample, spread over all folders.
 const SAMPLE: usize = 400;
+/// Files of the sample of each further package.
+const SAMPLE_OF_OTHERS: usize = 60;
 
 /// The files of a set as they are in it, byte for byte.
 #[derive(Clone, PartialEq, prost_reflect::prost::Message)]
@@ -85,12 +87,12 @@ fn register_all(broker: &Broker, files: &[PathBuf], includes: &[PathBuf], done: 
 #[test]
 fn real_schemas_come_back_as_they_went_in_and_shared_files_are_stored_once() {
     let Some(packages) = corpus::packages() else { return };
-    let sample = if std::env::var_os("QWERQ_CORPUS_FULL").is_some() { usize::MAX } else { SAMPLE };
+    let sample = |files| if corpus::is_full() { usize::MAX } else { files };
     let mut broker = Broker::start(&[]);
     let before = bytes_below(broker.data());
     let mut google = Registered::default();
-    let files = |package: &corpus::Package| -> Vec<PathBuf> { package.files(SEED).into_iter().take(sample).collect() };
-    register_all(&broker, &files(&packages[0]), &packages[0].includes, &mut google);
+    let files = |package: &corpus::Package, most| -> Vec<PathBuf> { package.files(SEED).into_iter().take(sample(most)).collect() };
+    register_all(&broker, &files(&packages[0], SAMPLE), &packages[0].includes, &mut google);
     assert!(google.contracts > 100, "only {} contracts", google.contracts);
     // An end writes a checkpoint, after which the store holds everything and the journal is free.
     assert!(broker.terminate().success());
@@ -104,7 +106,7 @@ fn real_schemas_come_back_as_they_went_in_and_shared_files_are_stored_once() {
     let mut all = google;
     for package in &packages[1..] {
         let before = all.contracts;
-        register_all(&broker, &files(package), &package.includes, &mut all);
+        register_all(&broker, &files(package, SAMPLE_OF_OTHERS), &package.includes, &mut all);
         say(&format!("{}: {} contracts", package.name, all.contracts - before));
         assert!(all.contracts > before, "none of {}", package.name);
     }

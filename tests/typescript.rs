@@ -7,46 +7,14 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::broker::Broker;
-use support::corpus::say;
+use support::node::{compile, node_modules, project};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// What npm has installed; `None`, and said so, where it has not.
-fn node_modules() -> Option<PathBuf> {
-    let runtime = root().join("sdk-templates/typescript/runtime");
-    let modules = runtime.join("node_modules");
-    if modules.join("typescript").is_dir() {
-        return Some(modules);
-    }
-    let missing = format!("tsc is not installed: run `npm ci` in {}", runtime.display());
-    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-    assert!(!in_ci, "{missing}");
-    say(&format!("Skipped: {missing}"));
-    None
-}
-
-/// A folder in which TypeScript compiles and finds its packages.
-fn project(modules: &Path) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    std::os::unix::fs::symlink(modules, folder.path().join("node_modules")).expect("a link");
-    fs::write(folder.path().join("package.json"), r#"{ "type": "module" }"#).expect("writable");
-    folder
-}
-
-/// Compiles `src` to `build`, with the strictest settings.
-fn compile(modules: &Path, folder: &Path) {
-    let config = r#"{ "compilerOptions": { "target": "es2022", "module": "nodenext", "lib": ["es2022", "esnext.disposable"], "types": ["node"],
-        "rootDir": "src", "outDir": "build", "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
-        "noPropertyAccessFromIndexSignature": true, "verbatimModuleSyntax": true }, "include": ["src"] }"#;
-    fs::write(folder.join("tsconfig.json"), config).expect("writable");
-    let tsc = Command::new("node").arg(modules.join("typescript/bin/tsc")).arg("--project").arg(folder).output().expect("node runs");
-    assert!(tsc.status.success(), "{}", String::from_utf8_lossy(&tsc.stdout));
 }
 
 /// Registers a contract of kitchen.proto.
@@ -115,8 +83,15 @@ fn the_examples_code_is_what_the_compiler_makes_and_its_services_do_what_they_sa
     let proto = proto.to_str().expect("a path in UTF-8");
     let done = broker.run(&["schema", "register", "-q", "orders", "-p", proto, "-m", "shop.v1.Order", "-I", include]);
     assert!(done.status.success(), "{done:?}");
-    let checked = generate(&broker, "", &example.join("src/queues"), &["--check"]);
-    assert!(checked.status.success(), "{checked:?}");
+    let config = example.join("qwerq.toml");
+    let config = config.to_str().expect("a path in UTF-8");
+    if std::env::var_os("QWERQ_BLESS").is_some() {
+        assert!(broker.run(&["gen", "--config", config]).status.success());
+    }
+    for args in [&["gen", "--check", "--config", config][..], &["gen", "verify", "--config", config]] {
+        let checked = broker.run(args);
+        assert!(checked.status.success(), "run with QWERQ_BLESS=1: {}", String::from_utf8_lossy(&checked.stderr));
+    }
 
     let Some(modules) = node_modules() else { return };
     let project = project(&modules);

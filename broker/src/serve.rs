@@ -36,7 +36,7 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// What is in the data directory cannot be used.
-    #[error("cannot start on the data directory {}", directory.display())]
+    #[error("cannot start on the data directory {}: {source}", directory.display())]
     Start {
         /// The directory.
         directory: std::path::PathBuf,

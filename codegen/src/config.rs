@@ -3,6 +3,7 @@
 //! This file reads it and says where in it something is wrong. What a folder makes of `[[queue]]` is in [`crate::folder`].
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -50,6 +51,9 @@ pub struct OutputConfig {
     pub import_suffix: Option<ImportSuffix>,
     /// Go: import path of `out`, when no go.mod says it.
     pub module: Option<String>,
+    /// Go: the import paths of .proto files that are to be others than their packages give; see [`crate::contract::GoOptions::files`].
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// The queues that get a client, `*` for any text; empty: all.
     #[serde(default)]
     pub queues: Vec<String>,
@@ -152,9 +156,43 @@ impl Config {
     }
 }
 
+/// Whether a name is what the pattern says, where `*` is any text.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, rest)) => {
+            name.strip_prefix(head).is_some_and(|tail| tail.char_indices().any(|(at, _)| matches(rest, &tail[at..])) || matches(rest, ""))
+        }
+    }
+}
+
 /// 1-based line and column of a byte offset.
 fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];
     let line = before.matches('\n').count() + 1;
     (line, before.chars().rev().take_while(|c| *c != '\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text() {
+        let cases = [
+            ("orders", "orders", true),
+            ("orders", "orders.created", false),
+            ("orders.*", "orders.created", true),
+            ("orders.*", "orders", false),
+            ("*", "orders", true),
+            ("*.created", "orders.created", true),
+            ("*.created", "orders.created.eu", false),
+            ("o*s*d", "orders.created", true),
+            ("orders*", "orders", true),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
 }

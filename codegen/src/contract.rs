@@ -2,6 +2,8 @@
 //!
 //! Nothing is checked here; [`crate::ir`] resolves it. Bytes are raw descriptor sets, as SCHEMA_GET returns them.
 
+use std::collections::BTreeMap;
+
 use prost::bytes::Bytes;
 
 /// One queue's active contract.
@@ -54,6 +56,10 @@ pub enum ImportSuffix {
 pub struct GoOptions {
     /// The import path of the output folder, such as `example.com/shop/queues`.
     pub module: String,
+    /// For .proto files, by name or by a pattern in which `*` is any text, the import path of their Go package, with the package's name
+    /// behind a semicolon where it is another than the path's last part: what protoc-gen-go's option `M` says. A package that is not
+    /// below the module is imported and not emitted.
+    pub files: BTreeMap<String, String>,
 }
 
 /// One run of the compiler.

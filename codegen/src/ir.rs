@@ -7,6 +7,7 @@ mod editions;
 pub(crate) mod linked;
 pub(crate) mod locations;
 mod merge;
+mod retention;
 mod rpc;
 pub(crate) mod whole;
 

@@ -20,7 +20,31 @@ use contract::{Language, Request};
 use diagnostic::Diagnostics;
 use output::Output;
 
-/// Compiles contracts to files in memory.
+/// Compiles contracts to files in memory. In a `build.rs`:
+///
+/// ```
+/// use std::path::Path;
+///
+/// use qwerq_codegen::contract::{Language, Request};
+/// use qwerq_codegen::{folder, generate};
+///
+/// # fn build(protos: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+/// println!("cargo::rerun-if-changed={}", protos.display());
+/// let read = folder::read(protos, &[])?;
+/// let request = Request { language: Language::Rust, contracts: read.contracts, types: Some(read.types) };
+/// // Only what changed is written, so that a build after it has nothing to do.
+/// generate(&request)?.write(out)?;
+/// # Ok(())
+/// # }
+/// # let folder = tempfile::tempdir()?;
+/// # let (protos, out) = (folder.path().join("protos"), folder.path().join("src/queues"));
+/// # std::fs::create_dir(&protos)?;
+/// # std::fs::write(protos.join("order.proto"), "syntax = \"proto3\"; package shop.v1; message Order { string id = 1; }")?;
+/// # std::fs::write(protos.join("qwerq.toml"), "[[queue]]\nname = \"orders\"\nmessage = \"shop.v1.Order\"\n")?;
+/// # build(&protos, &out)?;
+/// # assert!(std::fs::read_to_string(out.join("clients.rs"))?.contains("pub fn orders(&self)"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Everything that forbids output, and the warnings found on the way.

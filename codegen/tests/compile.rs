@@ -81,6 +81,10 @@ fn golden_trees_compile_where_every_lint_is_denied() {
         let name = case.file_name().expect("a name").to_string_lossy().into_owned();
         writeln!(lib, "#[path = {:?}]\nmod {name};", case.join("out/mod.rs")).expect("a string takes text");
     }
+    let words = tempfile::tempdir().expect("a temporary directory");
+    support::words::write(words.path());
+    support::emit(words.path()).write(&dir.path().join("src/words")).expect("writable");
+    lib.push_str("pub mod words;\n");
     lib.push_str(CONVERSATION);
     fs::write(dir.path().join("src/lib.rs"), lib).expect("write");
     assert_passes(&cargo(dir.path(), &["clippy"]));

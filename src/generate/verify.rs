@@ -16,12 +16,15 @@ use super::plan::{self, Plan};
 use crate::broker::{self, BrokerArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::schema::print_findings;
+use crate::schema::{findings_json, print_findings};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// One JSON object a queue
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     broker: BrokerArgs,
 }
@@ -34,12 +37,44 @@ enum Standing {
     Breaking,
 }
 
+impl Standing {
+    fn name(self) -> &'static str {
+        match self {
+            Standing::Same => "same",
+            Standing::Compatible => "compatible",
+            Standing::Breaking => "breaking",
+        }
+    }
+}
+
 /// What is said of a queue.
 struct Judged {
     queue: String,
     standing: Standing,
     what: String,
     findings: Vec<SchemaFinding>,
+    /// The version of the lock's contract as the broker numbers it, and the active one; none where there is no such.
+    locked: Option<u32>,
+    active: Option<u32>,
+}
+
+impl Judged {
+    fn new(queue: &str, standing: Standing, what: impl Into<String>) -> Judged {
+        Judged { queue: queue.to_owned(), standing, what: what.into(), findings: Vec::new(), locked: None, active: None }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let (breaks, warnings) = findings_json(&self.findings);
+        serde_json::json!({
+            "queue": self.queue,
+            "standing": self.standing.name(),
+            "what": self.what,
+            "lock_version": self.locked,
+            "broker_version": self.active,
+            "breaks": breaks,
+            "warnings": warnings,
+        })
+    }
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
@@ -48,6 +83,10 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let judged = broker::block_on(judge_all(args, &plan, lock.contracts()))?;
     let mut output = Output::stdout();
     for one in &judged {
+        if args.json {
+            output.json(&one.json())?;
+            continue;
+        }
         output.line(format!("{}: {}", one.queue, one.what))?;
         print_findings(&one.findings, &mut output)?;
     }
@@ -81,8 +120,9 @@ async fn judge_all(args: &VerifyArgs, plan: &Plan, locked: &[ContractSource]) ->
         judged.push(match active.get(&contract.queue) {
             None => missing(contract),
             Some(version) if version.fingerprint == contract.fingerprint[..] => {
+                let number = Some(version.version);
                 let what = format!("the same, version {}", version.version);
-                Judged { queue: contract.queue.clone(), standing: Standing::Same, what, findings: Vec::new() }
+                Judged { locked: number, active: number, ..Judged::new(&contract.queue, Standing::Same, what) }
             }
             Some(version) => judge(&client, contract, version).await?,
         });
@@ -90,10 +130,8 @@ async fn judge_all(args: &VerifyArgs, plan: &Plan, locked: &[ContractSource]) ->
     if !plan.is_schema_first() {
         let unlocked = active.keys().filter(|queue| plan.wants(queue) && !locked.iter().any(|contract| contract.queue == **queue));
         judged.extend(unlocked.map(|queue| Judged {
-            queue: queue.clone(),
-            standing: Standing::Compatible,
-            what: "not in the lock yet".to_owned(),
-            findings: Vec::new(),
+            active: Some(active[queue].version),
+            ..Judged::new(queue, Standing::Compatible, "not in the lock yet")
         }));
     }
     client.close().await?;
@@ -102,11 +140,13 @@ async fn judge_all(args: &VerifyArgs, plan: &Plan, locked: &[ContractSource]) ->
 
 /// The broker has no contract of the queue. A lock that never saw a version number is only early.
 fn missing(contract: &ContractSource) -> Judged {
-    let (standing, what) = match contract.version {
-        0 => (Standing::Compatible, "not registered yet".to_owned()),
-        version => (Standing::Breaking, format!("the broker has no contract, the lock has version {version}")),
-    };
-    Judged { queue: contract.queue.clone(), standing, what, findings: Vec::new() }
+    match contract.version {
+        0 => Judged::new(&contract.queue, Standing::Compatible, "not registered yet"),
+        version => {
+            let what = format!("the broker has no contract, the lock has version {version}");
+            Judged { locked: Some(version), ..Judged::new(&contract.queue, Standing::Breaking, what) }
+        }
+    }
 }
 
 /// Compares two contracts that are not the same.
@@ -129,12 +169,9 @@ async fn judge(client: &Client, locked: &ContractSource, active: &SchemaVersion)
     let findings = verdict.findings(&[known], rule);
     let breaks = findings.iter().any(is_break);
     let here = number.map_or_else(|| "a content that is not registered".to_owned(), |number| format!("version {number}"));
-    Ok(Judged {
-        queue: queue.clone(),
-        standing: if breaks { Standing::Breaking } else { Standing::Compatible },
-        what: format!("the lock has {here}, the broker version {}: {}", active.version, if breaks { "breaking" } else { "compatible" }),
-        findings,
-    })
+    let standing = if breaks { Standing::Breaking } else { Standing::Compatible };
+    let what = format!("the lock has {here}, the broker version {}: {}", active.version, standing.name());
+    Ok(Judged { findings, locked: number, active: Some(active.version), ..Judged::new(queue, standing, what) })
 }
 
 /// The queue's level in both directions; a queue that allows everything is judged as by default, since code breaks all the same.

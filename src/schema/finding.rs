@@ -18,16 +18,22 @@ pub(crate) fn print(findings: &[SchemaFinding], output: &mut Output) -> Result<(
 
 /// The verdict on a candidate for programs.
 pub(super) fn verdict_json(schema: &Schema) -> Value {
-    let (breaks, warnings): (Vec<_>, Vec<_>) = schema.findings.iter().partition(|finding| is_break(finding));
+    let (breaks, warnings) = findings_json(&schema.findings);
     json!({
         "queue": schema.version.queue,
         "allowed": !schema.refused,
         "compatibility": schema.compatibility,
         "version": schema.version.version,
         "existed": schema.existed,
-        "breaks": breaks.into_iter().map(finding_json).collect::<Vec<_>>(),
-        "warnings": warnings.into_iter().map(finding_json).collect::<Vec<_>>(),
+        "breaks": breaks,
+        "warnings": warnings,
     })
+}
+
+/// Breaks and warnings for programs.
+pub(crate) fn findings_json(findings: &[SchemaFinding]) -> (Vec<Value>, Vec<Value>) {
+    let (breaks, warnings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| is_break(finding));
+    (breaks.into_iter().map(finding_json).collect(), warnings.into_iter().map(finding_json).collect())
 }
 
 fn finding_json(finding: &SchemaFinding) -> Value {

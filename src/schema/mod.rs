@@ -25,7 +25,7 @@ use clap::{Args, Subcommand};
 use crate::broker;
 use crate::failure::Failure;
 
-pub(crate) use finding::print as print_findings;
+pub(crate) use finding::{findings_json, print as print_findings};
 pub(crate) use proto_text::files as proto_files;
 pub(crate) use version::version_json;
 

@@ -8,37 +8,66 @@ use std::path::{Path, PathBuf};
 
 /// One downloaded package.
 pub(crate) struct Package {
-    /// The folder's name: npm name and version.
+    /// The folder's name: the package's name and version.
     pub(crate) name: &'static str,
+    /// The folders whose files are taken.
+    roots: Vec<PathBuf>,
     /// The folders that imports are relative to.
     pub(crate) includes: Vec<PathBuf>,
 }
 
-const PACKAGES: &[(&str, &[&str])] = &[
-    ("google-proto-files-5.0.3", &["."]),
-    ("grpc-grpc-js-xds-1.14.1", &["deps/envoy-api", "deps/xds", "deps/googleapis", "deps/protoc-gen-validate"]),
+const GOOGLE: &str = "google-proto-files-5.0.3";
+
+/// Name, the folders whose files are taken and that imports are relative to, and whether imports are also those of google-proto-files.
+const PACKAGES: &[(&str, &[&str], bool)] = &[
+    (GOOGLE, &["."], false),
+    ("grpc-grpc-js-xds-1.14.1", &["deps/envoy-api", "deps/xds", "deps/googleapis", "deps/protoc-gen-validate"], false),
+    ("google-cloud-aiplatform-6.11.0", &["build/protos"], true),
+    (
+        "temporalio-1.35.0",
+        &[
+            "temporalio/bridge/sdk-core/crates/protos/protos/api_upstream",
+            "temporalio/bridge/sdk-core/crates/protos/protos/api_cloud_upstream",
+            "temporalio/bridge/sdk-core/crates/protos/protos/testsrv_upstream",
+            "temporalio/bridge/sdk-core/crates/protos/protos/local",
+            "temporalio/bridge/sdk-core/crates/protos/protos",
+        ],
+        false,
+    ),
+    ("googleapis_common_protos-1.76.0", &["."], false),
+    ("grpcio_tools-1.85.1", &["grpc_tools/_proto"], false),
 ];
+
+/// Whether all of the corpus is wanted, where tests take a sample otherwise.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("QWERQ_CORPUS").is_some_and(|value| value == "full")
+}
 
 /// The packages; `None`, and a line that says so, when they are not there and this is no CI run.
 ///
 /// # Panics
 /// In CI, when they are not there.
 pub(crate) fn packages() -> Option<Vec<Package>> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp is in target");
-    let corpus = target.join("corpus");
-    let absent = PACKAGES.iter().find(|(name, _)| !corpus.join(name).is_dir());
-    if let Some((name, _)) = absent {
+    let corpus = folder();
+    let absent = PACKAGES.iter().find(|(name, ..)| !corpus.join(name).is_dir());
+    if let Some((name, ..)) = absent {
         let missing = format!("{} is not there; run `cargo xtask corpus`", corpus.join(name).display());
         let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
         assert!(!in_ci, "{missing}");
         say(&format!("Skipped: {missing}"));
         return None;
     }
-    let package = |(name, includes): &(&'static str, &[&str])| Package {
-        name,
-        includes: includes.iter().map(|include| corpus.join(name).join(include)).collect(),
+    let package = |(name, folders, needs_google): &(&'static str, &[&str], bool)| {
+        let roots: Vec<PathBuf> = folders.iter().map(|folder| corpus.join(name).join(folder)).collect();
+        let further = needs_google.then(|| corpus.join(GOOGLE));
+        Package { name, includes: roots.iter().cloned().chain(further).collect(), roots }
     };
     Some(PACKAGES.iter().map(package).collect())
+}
+
+/// Where the packages are.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("corpus")
 }
 
 impl Package {
@@ -46,8 +75,11 @@ impl Package {
     /// is a shuffle that `seed` decides.
     pub(crate) fn files(&self, seed: u64) -> Vec<PathBuf> {
         let mut folders: Vec<Vec<PathBuf>> = Vec::new();
-        for include in &self.includes {
-            collect(include, &mut folders);
+        for root in &self.roots {
+            // A root in a root has been listed with it.
+            if !self.roots.iter().any(|other| other != root && root.starts_with(other)) {
+                collect(root, &mut folders);
+            }
         }
         for files in &mut folders {
             files.sort_by_key(|path| shuffled(path, seed));
@@ -79,11 +111,14 @@ fn collect(folder: &Path, folders: &mut Vec<Vec<PathBuf>>) {
     }
 }
 
+/// A file as a list of files names it: its path below the corpus.
+pub(crate) fn label(path: &Path) -> String {
+    path.strip_prefix(folder()).expect("the file is in the corpus").to_string_lossy().into_owned()
+}
+
 /// A file's place in the shuffle, the same on every machine.
 fn shuffled(path: &Path, seed: u64) -> u64 {
-    let corpus = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("corpus");
-    let path = path.strip_prefix(&corpus).expect("the file is in the corpus");
-    hash(&path.to_string_lossy(), seed)
+    hash(&label(path), seed)
 }
 
 /// FNV-1a, then a mix, since the last letters of names differ too little.

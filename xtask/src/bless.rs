@@ -10,11 +10,14 @@ use crate::step::{Step, run_all};
 /// The packages whose tests have committed expectations.
 const GOLDENS: &[&str] = &["test", "-p", "qwerq-proto", "-p", "qwerq-codegen", "-p", "qwerq-sdk-templates"];
 
+/// The command line's reference is compared by the binary's own tests; those in tests/ have no expectations.
+const REFERENCE: &[&str] = &["test", "-p", "qwer-q", "--bin", "qwer-q"];
+
 /// Rewrites every committed expectation.
 ///
 /// # Errors
 /// When a test fails for another reason than a stale file.
 pub(crate) fn run() -> Result<()> {
-    let step = Step::cargo("bless", GOLDENS).env("QWERQ_BLESS", "1").env("INSTA_UPDATE", "always");
-    run_all(vec![step])
+    let steps = [("bless", GOLDENS), ("bless the command line", REFERENCE)];
+    run_all(steps.map(|(name, arguments)| Step::cargo(name, arguments).env("QWERQ_BLESS", "1").env("INSTA_UPDATE", "always")).into())
 }

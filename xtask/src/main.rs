@@ -33,7 +33,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting and lints, warnings refused.
+    /// Formatting, lints and dependencies, warnings refused.
     Check,
     /// Every test: the crates with debug assertions, then the real binary in release.
     Test,
@@ -47,7 +47,7 @@ enum Task {
     Fuzz(fuzz::Args),
     /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
     Simulate(simulate::Args),
-    /// Builds the container image with the engine that is there.
+    /// Builds the container image without a container engine and tries what it promises.
     Image(image::Args),
 }
 
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Task::Faults => faults::run(),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Simulate(args) => simulate::run(&args),
-        Task::Image(args) => image::run(&args),
+        Task::Image(args) => image::run_task(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -174,12 +174,17 @@ pub(crate) fn run_all(steps: Vec<Step>) -> Result<()> {
 
 /// Whether `tool` is a file or stands in one of PATH's folders.
 pub(crate) fn is_installed(tool: &str) -> bool {
+    find(tool).is_some()
+}
+
+/// The file that `tool` is, itself or in one of PATH's folders.
+pub(crate) fn find(tool: &str) -> Option<PathBuf> {
     let path = Path::new(tool);
     if path.components().count() > 1 {
-        return path.is_file();
+        return path.is_file().then(|| path.to_owned());
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(tool).is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(tool)).find(|file| file.is_file())
 }
 
 #[cfg(test)]

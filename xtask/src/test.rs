@@ -3,13 +3,13 @@
 //! The crates run in the dev profile, which `cargo xtask check` has half built already: debug assertions, invariants
 //! and overflow checks are on. The root package runs in release, because its tests drive the real binary under load and
 //! measure it: users run that build, and debug invariants would turn a million messages into hours. No third build.
-//! The Go client has tests of its own, in its own toolchain.
+//! The Go client has tests of its own, in its own toolchain. The container image is built from the release build and tried.
 
 use anyhow::{Result, ensure};
 
 use crate::step::{Outcome, Step, root};
 use crate::tally::Tally;
-use crate::{asyncapi, browser, corpus, python, typescript};
+use crate::{asyncapi, browser, corpus, image, python, typescript};
 
 /// The Go client's runtime, a Go module.
 pub(crate) const GO_CLIENT: &str = "sdk-templates/go/runtime";
@@ -22,8 +22,8 @@ pub(crate) fn run() -> Result<()> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for (name, prepared) in [
-        ("corpus", corpus::run()),
         ("python", python::run()),
+        ("corpus", corpus::run()),
         ("typescript packages", typescript::install()),
         ("browser packages", browser::install()),
         ("asyncapi packages", asyncapi::install()),
@@ -49,6 +49,11 @@ pub(crate) fn run() -> Result<()> {
     let go = Step::new("go client", "go", &["test", "-race", "-v", "./..."]).directory(&root().join(GO_CLIENT));
     if go.run_tests(&mut tally)? == Outcome::Failed {
         failed.push("go client");
+    }
+    if let Err(error) = image::run(&image::Args::default(), &mut tally) {
+        eprintln!("xtask: {error:#}");
+        tally.failed += 1;
+        failed.push("image");
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));

@@ -21,6 +21,7 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use protox::Compiler;
 use protox::file::{ChainFileResolver, GoogleFileResolver, IncludeFileResolver};
 use qwerq_broker::json::{Json, JsonError, decode, encode};
+use qwerq_broker::registry::Contract;
 use rng::Rng;
 use sorted::sorted;
 
@@ -190,4 +191,17 @@ fn json_reads_as_it_was_written() {
     assert_eq!(json.to_string(), r#"{"fInt64":"5","fBytes":"/w==","oDouble":1.0}"#);
     let Json::Object(entries) = json else { panic!("it is an object") };
     assert_eq!(entries.len(), 3);
+}
+
+#[test]
+fn contracts_in_editions_have_json_in_their_lowered_form() {
+    let set = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/contracts/editions.protoc.binpb");
+    let set = std::fs::read(set).expect("it is there");
+    let pool = Contract::compile(&set, "ed.Doc", None).and_then(|contract| contract.pool()).expect("it is a contract");
+    let doc = descriptor(&pool, "ed.Doc");
+    let text = r#"{"id":"a","part":{"data":"eA=="},"grade":"GRADE_ONE","[ed.extra]":{"data":""}}"#;
+    let payload = decode(&doc, text.as_bytes()).expect("it fits");
+    assert_eq!(payload.as_ref(), b"\x0a\x01a\x1b\x0a\x01x\x1c\x40\x01\xa2\x06\x02\x0a\x00");
+    assert_eq!(encode(&doc, &payload).map(|json| json.to_string()).as_deref(), Ok(text));
+    assert!(decode(&doc, br#"{"grade":7}"#).is_err(), "the enum is closed");
 }

@@ -84,7 +84,7 @@ impl Messages<'_> {
     }
 
     fn scalar(&mut self, kind: &Kind) -> Value {
-        let low = self.rng.next() as u32;
+        let low = u32::try_from(self.rng.next() >> 32).expect("it has 32 bits");
         let wide = self.rng.next();
         match kind {
             Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Value::I32(self.rng.pick(&[0, 1, -1, i32::MAX, i32::MIN, low.cast_signed()])),

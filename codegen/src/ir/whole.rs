@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use prost::{Message, bytes::Bytes};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 
-use super::{Schema, editions, qualified};
+use super::{Schema, editions, qualified, retention};
 use crate::{
     compile::is_built_in,
     contract::Request,
@@ -23,7 +23,8 @@ const SOURCE_CODE_INFO: u32 = 9;
 pub(crate) struct WholeFile {
     /// Editions are lowered to the words of proto3.
     pub(crate) proto: FileDescriptorProto,
-    /// As it was compiled, custom options included, without source locations; fields in the order of their numbers.
+    /// As it was compiled, custom options included, without source locations and options for the source; fields in the order of their
+    /// numbers.
     pub(crate) descriptor: Vec<u8>,
     /// It is written in an edition.
     pub(crate) edition: bool,
@@ -107,7 +108,7 @@ fn read(raw: &Bytes, diagnostics: &mut Diagnostics) -> Option<WholeFile> {
         diagnostics.push(Diagnostic::error(what).at(proto.name(), None));
         return None;
     }
-    Some(WholeFile { descriptor: without_locations(raw), proto, edition, built_in })
+    Some(WholeFile { descriptor: retention::strip(&without_locations(raw)), proto, edition, built_in })
 }
 
 /// The files of all types that `file` refers to, and its public imports.

@@ -58,7 +58,7 @@ pub(crate) fn lower(request: &Request, options: &GoOptions, schema: &Schema, dia
         return Vec::new();
     }
     let files = whole::files(request, schema, diagnostics);
-    let packages = package::assign(&files, &options.module, diagnostics);
+    let packages = package::assign(&files, options, diagnostics);
     let index = Index::new(&files, &packages);
     clash::check(&files, &packages, &index, diagnostics);
     if diagnostics.has_errors() {
@@ -66,7 +66,7 @@ pub(crate) fn lower(request: &Request, options: &GoOptions, schema: &Schema, dia
     }
     let mut taken = BTreeSet::new();
     let mut emitted = Vec::new();
-    for (at, file) in files.iter().enumerate().filter(|(_, file)| !file.built_in) {
+    for (at, file) in files.iter().enumerate().filter(|(at, _)| packages[*at].is_emitted()) {
         let path = package::output_path(file.proto.name(), &packages[at], &mut taken);
         emitted.push(OutputFile { path, text: messages(&files, &packages, &index, at) });
     }

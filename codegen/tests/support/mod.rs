@@ -2,6 +2,12 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod batch;
+pub(crate) mod es;
+pub(crate) mod gen_go;
+pub(crate) mod plugin;
+pub(crate) mod words;
+
 use std::{
     fs,
     path::{Path, PathBuf},

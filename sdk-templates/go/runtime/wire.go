@@ -383,9 +383,10 @@ type wireCommitOffset struct {
 }
 
 type wirePeek struct {
-	Queue   string `wire:"1,queue"`
-	FromSeq uint64 `wire:"2,from_seq"`
-	Max     uint32 `wire:"3,max"`
+	Queue   string       `wire:"1,queue"`
+	FromSeq uint64       `wire:"2,from_seq"`
+	Max     uint32       `wire:"3,max"`
+	StartAt *wireStartAt `wire:"4,start_at"`
 }
 
 type wireDeadLetters struct {

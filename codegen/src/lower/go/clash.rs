@@ -20,7 +20,7 @@ struct Declared {
 /// Reports what would not compile.
 pub(super) fn check(files: &[WholeFile], packages: &[Package], index: &Index<'_>, diagnostics: &mut Diagnostics) {
     let mut declared: BTreeMap<(&str, String), Declared> = BTreeMap::new();
-    for (file, package) in files.iter().zip(packages).filter(|(file, _)| !file.built_in) {
+    for (file, package) in files.iter().zip(packages).filter(|(_, package)| package.is_emitted()) {
         let source = Source::new(file, index, package);
         let mut declare = |name: String, what: String, path: &[i32]| {
             let line_column = Locations::line_column(&file.proto, path);

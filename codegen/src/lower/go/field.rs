@@ -41,9 +41,9 @@ pub(super) struct Oneof<'a> {
     pub(super) synthetic: bool,
 }
 
-/// Names that messages have already.
-const RESERVED: [&str; 8] =
-    ["Reset", "String", "ProtoMessage", "Marshal", "Unmarshal", "ExtensionRangeArray", "ExtensionMap", "Descriptor"];
+/// Names that messages have already. protoc-gen-go forgets the last, and what it emits for such a field does not compile.
+const RESERVED: [&str; 9] =
+    ["Reset", "String", "ProtoMessage", "Marshal", "Unmarshal", "ExtensionRangeArray", "ExtensionMap", "Descriptor", "ProtoReflect"];
 
 /// Names the fields and oneofs of a message whose Go name is `ident`, and whose nested types have those of `nested`.
 ///
@@ -77,7 +77,9 @@ pub(super) fn of_message<'a>(
         let at = proto.oneof_index.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < oneofs.len());
         if let Some(at) = at {
             if !std::mem::replace(&mut begun[at], true) {
-                oneofs[at].name = unique(std::mem::take(&mut oneofs[at].name), false);
+                // protoc-gen-go forgets that oneofs have getters, too, and what it emits for a field `get_x` beside a oneof `x` does not
+                // compile. One of `optional` has none.
+                oneofs[at].name = unique(std::mem::take(&mut oneofs[at].name), !proto.proto3_optional());
             }
             oneofs[at].synthetic |= proto.proto3_optional();
         }

@@ -1,6 +1,7 @@
 //! Which Go package a file belongs to: its import path, its name, and where its text goes in the output.
 //!
-//! All packages lie below the output folder, whose own import path is the module. A `go_package` below it decides; elsewhere, and without
+//! All packages lie below the output folder, whose own import path is the module. What the project states for a file counts first, and may
+//! name a package elsewhere, which is then imported and not emitted. A `go_package` below the module decides next; elsewhere, and without
 //! one, the folder follows the protobuf package, because somebody else's import path cannot be written to. What a `go_package` keeps apart
 //! within one protobuf package stays apart.
 
@@ -9,6 +10,8 @@ use std::path::PathBuf;
 
 use super::names;
 use crate::{
+    config::matches,
+    contract::GoOptions,
     diagnostic::{Diagnostic, Diagnostics},
     ir::whole::WholeFile,
 };
@@ -50,19 +53,61 @@ pub(super) struct Package {
     pub(super) name: String,
 }
 
-/// The package of every file, in their order.
-pub(super) fn assign(files: &[WholeFile], module: &str, diagnostics: &mut Diagnostics) -> Vec<Package> {
-    let mut stated: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for file in files {
-        stated.entry(file.proto.package()).or_default().insert(go_package(file).0);
+impl Package {
+    /// Whether its files are part of the output: well-known ones are the library's, and others may be somebody else's.
+    pub(super) fn is_emitted(&self) -> bool {
+        !self.folder.is_empty()
     }
-    let is_split = |file: &WholeFile| stated[file.proto.package()].len() > 1;
-    let mut packages: Vec<Package> = files.iter().map(|file| wish(file, module, is_split(file))).collect();
+}
+
+/// The package of every file, in their order.
+pub(super) fn assign(files: &[WholeFile], options: &GoOptions, diagnostics: &mut Diagnostics) -> Vec<Package> {
+    let module = options.module.as_str();
+    let stated = stated(files, options, diagnostics);
+    let mut apart: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in files {
+        apart.entry(file.proto.package()).or_default().insert(go_package(file).0);
+    }
+    let is_split = |file: &WholeFile| apart[file.proto.package()].len() > 1;
+    let mut packages: Vec<Package> =
+        files.iter().map(|file| stated.get(file.proto.name()).cloned().unwrap_or_else(|| wish(file, module, is_split(file)))).collect();
     break_cycles(files, &mut packages, diagnostics);
     // One folder is one package, so it has one name: its first file's.
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for package in &mut packages {
         package.name = names.entry(package.import_path.clone()).or_insert_with(|| package.name.clone()).clone();
+    }
+    packages
+}
+
+/// The packages that the project itself states, by file.
+fn stated<'a>(files: &'a [WholeFile], options: &GoOptions, diagnostics: &mut Diagnostics) -> BTreeMap<&'a str, Package> {
+    let mut packages = BTreeMap::new();
+    for (pattern, stated) in &options.files {
+        let mut found = files.iter().filter(|file| !file.built_in && matches(pattern, file.proto.name())).peekable();
+        if found.peek().is_none() {
+            diagnostics.push(
+                Diagnostic::error(format!("`files` speaks of {pattern}, and the output has no such file"))
+                    .help("name .proto files as imports do, `*` being any text, or take the entry out"),
+            );
+        }
+        let (path, name) = stated.split_once(';').unwrap_or((stated, ""));
+        let below = path.strip_prefix(&options.module).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let reserved = below.is_some_and(|below| below.is_empty() || below.trim_start_matches('/').split('/').next() == Some(RUNTIME));
+        if !super::is_import_path(path) || reserved {
+            diagnostics.push(
+                Diagnostic::error(format!("`files`: {pattern} cannot be the Go package {stated:?}"))
+                    .help(format!("give an import path such as {}/shop, not that of the clients or of the runtime", options.module)),
+            );
+            continue;
+        }
+        let base = path.rsplit('/').next().unwrap_or(path);
+        let package = Package {
+            folder: below.map(|below| below.trim_start_matches('/').to_owned()).unwrap_or_default(),
+            import_path: path.to_owned(),
+            name: if name.is_empty() { names::sanitized(base) } else { name.to_owned() },
+        };
+        packages.extend(found.map(|file| (file.proto.name(), package.clone())));
     }
     packages
 }
@@ -144,7 +189,7 @@ fn break_cycles(files: &[WholeFile], packages: &mut [Package], diagnostics: &mut
     let by_name: BTreeMap<&str, usize> = files.iter().enumerate().map(|(at, file)| (file.proto.name(), at)).collect();
     let mut imports: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let paths: Vec<String> = packages.iter().map(|package| package.import_path.clone()).collect();
-    for (at, file) in files.iter().enumerate().filter(|(_, file)| !file.built_in) {
+    for (at, file) in files.iter().enumerate().filter(|(at, _)| packages[*at].is_emitted()) {
         let targets = file.proto.dependency.iter().filter_map(|name| by_name.get(name.as_str())).map(|target| paths[*target].as_str());
         imports.entry(&paths[at]).or_default().extend(targets.filter(|target| *target != paths[at]));
     }

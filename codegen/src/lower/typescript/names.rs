@@ -64,6 +64,10 @@ const RESERVED: [&str; 53] = [
     "Uint8Array",
 ];
 
+/// Words that protoc-gen-es leaves as they are and tsc refuses: no type can be called so, or be spoken of where types stand.
+const REFUSED: [&str; 13] =
+    ["any", "arguments", "as", "await", "eval", "infer", "keyof", "never", "readonly", "symbol", "undefined", "unique", "unknown"];
+
 /// Names that every object has already.
 const RESERVED_PROPERTIES: [&str; 4] = ["constructor", "toString", "toJSON", "valueOf"];
 
@@ -158,7 +162,7 @@ fn file_constant(name: &str) -> String {
 
 /// An identifier that is none of the language's words.
 pub(super) fn safe_identifier(name: &str) -> String {
-    if RESERVED.contains(&name) || name == "Partial" { format!("{name}$") } else { name.to_owned() }
+    if RESERVED.contains(&name) || REFUSED.contains(&name) || name == "Partial" { format!("{name}$") } else { name.to_owned() }
 }
 
 /// A property that no object has already.
