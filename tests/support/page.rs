@@ -161,9 +161,11 @@ impl Drop for Running {
 }
 
 /// A shell that finds this build's `qwer-q` and the broker.
+/// Pages name the default addresses; the broker of a test has others.
 fn shell(script: &str, broker: &Broker, folder: &Path) -> Command {
+    let script = script.replace("localhost:9877", &broker.http.to_string());
     let mut command = Command::new("sh");
-    command.args(["-euc", script]).current_dir(folder).stdin(Stdio::null());
+    command.args(["-euc", &script]).current_dir(folder).stdin(Stdio::null());
     command.env("PATH", tool::path()).env("QWERQ_BROKER", broker.broker()).env("QWERQ_HEALTH_ADDRESS", broker.http.to_string());
     command.env_remove("QWERQ_AUTH_TOKEN");
     command

@@ -10,7 +10,7 @@ use std::{
 };
 
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_types::FileDescriptorProto;
 use qwerq_codegen::{
     contract::{GoOptions, Language, TypeSource},
     output::{Output, OutputFile},
@@ -90,17 +90,16 @@ fn body(text: &str) -> String {
 
 /// A file's text in two parts: the descriptor that it embeds, and all else.
 ///
-/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. Of the descriptor the order of
-/// options that descriptor.proto does not declare is no part of the comparison; their bytes are.
-fn parts(text: &str) -> (DynamicMessage, String) {
+/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. The bytes of custom options are
+/// no part of the comparison; those of everything else are.
+fn parts(text: &str) -> (FileDescriptorProto, String) {
     let text = body(text);
     let (before, rest) = text.split_once("_rawDesc = \"\"").expect("a descriptor");
     let (literal, after) = rest.split_once("\n\n").expect("something behind the descriptor");
     let bytes = literal.lines().flat_map(|line| unquote(line.trim().trim_end_matches(" +"))).collect::<Vec<u8>>();
     let is_foreign = |line: &str| line.starts_with("\t_ \"") && !line.contains(MODULE) && !line.contains("google.golang.org/protobuf/");
     let before: Vec<&str> = before.lines().filter(|line| !is_foreign(line)).collect();
-    let kind = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorProto").expect("it is built in");
-    (DynamicMessage::decode(kind, bytes.as_slice()).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
+    (FileDescriptorProto::decode(bytes.as_slice()).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
 }
 
 /// The bytes of a Go string literal.

@@ -35,7 +35,7 @@ pub(super) async fn connections(visit: Visit) -> Result<Response, ErrorPage> {
     let consumers = consumer::of(&visit, None).await?;
     let connections: Vec<ConnectionView> = connected(visit.state(), &consumers).into_iter().map(ConnectionView::from).collect();
     Ok(page(&ConnectionsPage {
-        frame: visit.frame("Connections", Section::Connections),
+        frame: visit.frame("Clients", Section::Connections),
         summary: counted(connections.len() as u64, "connection", "connections"),
         connections,
         show_queue: true,

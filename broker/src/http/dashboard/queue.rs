@@ -117,7 +117,6 @@ fn figures(queue: &wire::QueueInfo) -> Vec<Figure> {
         figure("in_flight", "In flight", count(queue.in_flight), String::new()),
         figure("backing_off", "Backing off", count(queue.backing_off), String::new()),
         figure("delayed", "Delayed", count(queue.delayed), String::new()),
-        figure("next_seq", "Next position", count(queue.next_seq), String::new()),
     ]
 }
 
