@@ -97,6 +97,15 @@ fn strict_mode_refuses_a_queue_without_a_contract_and_says_what_to_do() {
     let error = result.error.expect("refused");
     assert_eq!(error.name, "contract-required");
     assert!(error.message.contains("qwer-q schema register -q untyped"), "{}", error.message);
+    // Nor does whoever would consume it make the queue.
+    raw.send(
+        Opcode::Consume,
+        None,
+        &wire::Consume { queue: "untyped".to_owned(), subscription: 1, prefetch: 1, ..wire::Consume::default() },
+    );
+    raw.expect_error("contract-required");
+    raw.send(Opcode::Fetch, None, &wire::Fetch { queue: "untyped".to_owned(), max: 1, ..wire::Fetch::default() });
+    raw.expect_error("contract-required");
     raw.send(Opcode::QueueInfo, None, &wire::QueueName { name: "untyped".to_owned() });
     raw.expect_error("queue-not-found");
 }

@@ -173,12 +173,7 @@ impl Shard {
         if let Some(queue) = self.state.queue_named(queue) {
             return Ok(Some(queue.id));
         }
-        self.may_create(queue)?;
-        // What strict mode refuses must not leave a queue behind.
-        match self.policies.mode(queue) {
-            SchemaMode::Strict => Err(contract_required(queue)),
-            SchemaMode::Permissive => Ok(None),
-        }
+        self.may_create(queue).map(|()| None)
     }
 
     /// The connection judged the payloads by the contract that it saw. When the queue had none then and has one now, they are judged here.

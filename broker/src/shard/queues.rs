@@ -1,6 +1,6 @@
 //! Administration of queues, and what the shard tells about them.
 
-use qwerq_core::{Body, Queue, QueueId};
+use qwerq_core::{Body, Queue, QueueId, SchemaMode};
 use qwerq_proto::wire;
 use qwerq_proto::{ErrorCode, Opcode, name};
 
@@ -8,6 +8,7 @@ use crate::queue_options::{merged, options_on_wire};
 
 use super::command::Asker;
 use super::consume::check_name;
+use super::publish::contract_required;
 use super::{Fault, Shard, reply, schemas};
 
 impl Shard {
@@ -28,12 +29,16 @@ impl Shard {
                 .with(format!("there is no queue `{queue}`; it appears with the first dead letter"))
                 .detail("queue", queue));
         }
-        if self.config.auto_create {
-            return Ok(());
+        if !self.config.auto_create {
+            return Err(ErrorCode::QueueNotFound
+                .with(format!("there is no queue `{queue}`, and the broker creates none by itself (--auto-create false); create it first"))
+                .detail("queue", queue));
         }
-        Err(ErrorCode::QueueNotFound
-            .with(format!("there is no queue `{queue}`, and the broker creates none by itself (--auto-create false); create it first"))
-            .detail("queue", queue))
+        // Strict mode wants a contract first, and registering it makes the queue.
+        match self.policies.mode(queue) {
+            SchemaMode::Strict => Err(contract_required(queue)),
+            SchemaMode::Permissive => Ok(()),
+        }
     }
 
     /// Creates a queue with the broker's defaults.

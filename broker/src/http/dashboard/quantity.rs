@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn sizes_have_one_digit_after_the_point() {
         for (number, text) in
-            [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (1 << 20, "1.0 MiB"), (u64::MAX, "16384.0 PiB")]
+            [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (1 << 20, "1.0 MiB"), (u64::MAX, "16383.9 PiB")]
         {
             assert_eq!(bytes(number), text);
         }

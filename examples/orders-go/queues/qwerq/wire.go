@@ -406,6 +406,7 @@ type wireRedrive struct {
 	Letters   *wireDeadLetters `wire:"1,letters"`
 	To        string           `wire:"2,to"`
 	AllGroups bool             `wire:"3,all_groups"`
+	Payload   *[]byte          `wire:"4,payload"`
 }
 
 type wireRedriven struct {
