@@ -141,7 +141,7 @@ pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Re
 pub(super) const RATES: [Rate; 3] = [
     Rate { key: "published", text: "Published" },
     Rate { key: "delivered", text: "Delivered" },
-    Rate { key: "acked", text: "Acknowledged" },
+    Rate { key: "acked", text: "Acked" },
 ];
 
 /// Queues by name, each with its dead letters; a dead letter queue is part of the queue that it belongs to.
