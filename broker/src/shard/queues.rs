@@ -1,6 +1,7 @@
 //! Administration of queues, and what the shard tells about them.
 
-use qwerq_core::{Body, Queue, QueueId, SchemaMode};
+use qwerq_core::options::SchemaMode;
+use qwerq_core::{Body, Queue, QueueId};
 use qwerq_proto::wire;
 use qwerq_proto::{ErrorCode, Opcode, name};
 
