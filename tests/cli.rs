@@ -83,7 +83,10 @@ fn a_refused_message_is_explained_and_the_others_go_on() {
     let output = with_stdin(&broker, &["publish", "-q", "legacy"], input);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "published 2 messages\n"));
     let said = stderr(&output);
-    contains_all(&said, &["error: line 2: not a t2.R: ", "'idd'", "error: line 3: schema-violation: ", "path: id\n", "offset: 2\n"]);
+    contains_all(
+        &said,
+        &["error: line 2: not a t2.R: ", "idd: t2.R has no such field", "error: line 3: schema-violation: ", "path: id\n", "offset: 2\n"],
+    );
     contains_all(&said, &["next: correct the payload", "error: 2 of 4 messages were not published"]);
     let bodies: Vec<_> =
         json_lines(&broker, &["consume", "-q", "legacy", "-n", "2"]).into_iter().map(|line| line["body"]["id"].clone()).collect();

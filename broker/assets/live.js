@@ -41,7 +41,7 @@ class Live {
       this.#socket = null;
       this.#before.clear();
       if (document.hidden) return this.#say("off", "Not live");
-      this.#say("lost", "Reconnecting");
+      this.#say("lost", "Not live");
       setTimeout(() => this.connect(), this.#retry);
       this.#retry = Math.min(this.#retry * 2, RETRY_MAX_MS);
     });

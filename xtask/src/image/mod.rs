@@ -74,7 +74,9 @@ pub(crate) fn run(args: &Args, tally: &mut Tally) -> Result<Outcome> {
         true => {
             base::stand_in(&buildah, &folder())?;
             let registry = cargo_home()?.join("registry");
-            ["--build-arg".to_owned(), format!("PROFILE={}", args.profile), "--volume".to_owned(), mounted(&registry)].to_vec()
+            let profile = format!("PROFILE={}", args.profile);
+            // Layers are kept, so that a second run has the dependencies already.
+            ["--layers".to_owned(), "--build-arg".to_owned(), profile, "--volume".to_owned(), mounted(&registry)].to_vec()
         }
         false => ["--build-context".to_owned(), format!("build={}", build_stage(&binary)?.display())].to_vec(),
     };
