@@ -138,11 +138,8 @@ pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Re
 }
 
 /// The rates that the broker and each queue have.
-pub(super) const RATES: [Rate; 3] = [
-    Rate { key: "published", text: "Published" },
-    Rate { key: "delivered", text: "Delivered" },
-    Rate { key: "acked", text: "Acked" },
-];
+pub(super) const RATES: [Rate; 3] =
+    [Rate { key: "published", text: "Published" }, Rate { key: "delivered", text: "Delivered" }, Rate { key: "acked", text: "Acked" }];
 
 /// Queues by name, each with its dead letters; a dead letter queue is part of the queue that it belongs to.
 fn judged(mut queues: Vec<wire::QueueInfo>, rates: &HashMap<Arc<str>, f64>) -> Vec<Judged> {
