@@ -304,7 +304,7 @@ impl Table {
     }
 
     /// `least`, with fields that the contract of the programs has not.
-    fn from_the_future(&self) -> Vec<u8> {
+    fn of_the_future(&self) -> Vec<u8> {
         let later = serde_json::json!({
             "name": "least", "laterText": "\u{1f600}", "laterList": ["-9223372036854775808", "0"], "laterMessage": { "laterInt64": "-1" },
         });
@@ -322,14 +322,14 @@ impl Table {
 
     async fn publish_from_the_future(&self, broker: &Broker) {
         let client = Client::connect(broker.broker()).await.expect("the broker is there");
-        client.publish("from.future", Message::new(self.from_the_future())).await.expect("unknown fields are allowed");
+        client.publish("from.future", Message::new(self.of_the_future())).await.expect("unknown fields are allowed");
         client.close().await.expect("connected");
     }
 
     /// Every case so often, the largest message so often, and where there are several the one from the future once.
     fn check(&self, payloads: &[Vec<u8>], times: usize, what: &str) {
         let decode = |payload: &[u8]| DynamicMessage::decode(self.message.clone(), payload).expect("a payload that decodes");
-        let future = canonical(&decode(&self.from_the_future()));
+        let future = canonical(&decode(&self.of_the_future()));
         let (mut seen, mut largest, mut of_the_future) = (BTreeMap::new(), 0, 0);
         for payload in payloads {
             let message = decode(payload);
