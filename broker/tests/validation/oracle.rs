@@ -92,6 +92,8 @@ fn we_are_stricter(violation: &Violation, payload: &[u8], message: &DynamicMessa
             let tag_len = from_tag.iter().take_while(|byte| **byte >= 0x80).count() + 1;
             six_bytes(&from_tag[tag_len..])
         }
+        // The library does not look at the wire type of a map: it takes what follows for the length of an entry.
+        ViolationKind::WireType => violation.message.contains("(map) has wire type"),
         // The library does not count map entries as levels.
         ViolationKind::Depth => violation.path.contains('['),
         _ => false,
