@@ -29,6 +29,10 @@ pub struct Everything {
     pub choice: ::core::option::Option<everything::Choice>,
 }
 
+impl ::qwerq::MessageType for Everything {
+    const NAME: &'static str = "conversation.v1.Everything";
+}
+
 /// Nested message and enum types in `Everything`.
 pub mod everything {
     #[derive(Clone, PartialEq, ::qwerq::prost::Oneof)]
@@ -52,6 +56,10 @@ pub mod everything {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Nothing {}
+
+impl ::qwerq::MessageType for Nothing {
+    const NAME: &'static str = "conversation.v1.Nothing";
+}
 
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
@@ -90,6 +98,10 @@ pub struct Scalars {
     pub f_color: i32,
 }
 
+impl ::qwerq::MessageType for Scalars {
+    const NAME: &'static str = "conversation.v1.Scalars";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Optionals {
@@ -125,6 +137,10 @@ pub struct Optionals {
     pub f_bytes: ::core::option::Option<::qwerq::prost::alloc::vec::Vec<u8>>,
     #[prost(enumeration = "Color", optional, tag = "16")]
     pub f_color: ::core::option::Option<i32>,
+}
+
+impl ::qwerq::MessageType for Optionals {
+    const NAME: &'static str = "conversation.v1.Optionals";
 }
 
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
@@ -169,6 +185,10 @@ pub struct Lists {
     pub nothings: ::qwerq::prost::alloc::vec::Vec<Nothing>,
 }
 
+impl ::qwerq::MessageType for Lists {
+    const NAME: &'static str = "conversation.v1.Lists";
+}
+
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
 #[prost(prost_path = "::qwerq::prost")]
 pub struct Maps {
@@ -196,6 +216,10 @@ pub struct Maps {
     pub by_bool: ::std::collections::HashMap<bool, u64>,
     #[prost(map = "string, message", tag = "12")]
     pub by_string: ::std::collections::HashMap<::qwerq::prost::alloc::string::String, Scalars>,
+}
+
+impl ::qwerq::MessageType for Maps {
+    const NAME: &'static str = "conversation.v1.Maps";
 }
 
 #[derive(Clone, PartialEq, ::qwerq::prost::Message)]
@@ -227,6 +251,10 @@ pub struct WellKnown {
     pub bytes_value: ::core::option::Option<::qwerq::prost::alloc::vec::Vec<u8>>,
 }
 
+impl ::qwerq::MessageType for WellKnown {
+    const NAME: &'static str = "conversation.v1.WellKnown";
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::qwerq::prost::Enumeration)]
 #[prost(prost_path = "::qwerq::prost")]
 #[repr(i32)]
@@ -235,6 +263,10 @@ pub enum Color {
     Red = 1,
     Last = 2147483647,
     First = -2147483648,
+}
+
+impl ::qwerq::EnumType for Color {
+    const NAME: &'static str = "conversation.v1.Color";
 }
 
 impl Color {
