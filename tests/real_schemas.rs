@@ -248,9 +248,10 @@ fn report(sample: &Sample, refusals: &BTreeMap<&'static str, usize>) {
 }
 
 /// Why the compiler may refuse files of the corpus: protoc would refuse them too, or text with editions, which it cannot read.
-const REFUSALS: [(&str, &str); 3] = [
+const REFUSALS: [(&str, &str); 4] = [
     ("' not found", "an import is not in the package"),
     ("`edition = ", "text with editions"),
+    ("message 'google.protobuf.FeatureSet' does not define", "features of editions that are newer than the compiler's descriptor.proto"),
     ("invalid value of type 'validate.StringRules'", "an option `ignore_empty` that the package's own validate.proto lacks"),
 ];
 

@@ -160,8 +160,7 @@ impl Drop for Running {
     }
 }
 
-/// A shell that finds this build's `qwer-q` and the broker.
-/// Pages name the default addresses; the broker of a test has others.
+/// A shell that finds this build's `qwer-q` and the broker. Pages name the default addresses; the broker of a test has others.
 fn shell(script: &str, broker: &Broker, folder: &Path) -> Command {
     let script = script.replace("localhost:9877", &broker.http.to_string());
     let mut command = Command::new("sh");
