@@ -251,7 +251,7 @@ fn report(sample: &Sample, refusals: &BTreeMap<&'static str, usize>) {
 const REFUSALS: [(&str, &str); 4] = [
     ("' not found", "an import is not in the package"),
     ("`edition = ", "text with editions"),
-    ("message 'google.protobuf.FeatureSet' does not define", "features of editions that are newer than the compiler's descriptor.proto"),
+    ("_features.proto:", "features of editions that are newer than the compiler's descriptor.proto"),
     ("invalid value of type 'validate.StringRules'", "an option `ignore_empty` that the package's own validate.proto lacks"),
 ];
 

@@ -181,8 +181,9 @@ impl Load {
         Ok(Load { publisher, receipts })
     }
 
-    /// The receipts that are left. The publisher ends by itself, since its broker has.
+    /// The receipts that are left. The publisher is ended: without its broker it would say of every further message that it failed.
     fn end(&mut self) -> Result<Vec<String>> {
+        self.publisher.kill()?;
         let left = self.receipts.iter().collect();
         self.publisher.wait()?;
         Ok(left)
