@@ -3,6 +3,7 @@
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
 pub mod calls;
+mod cluster;
 pub mod config;
 pub mod files;
 pub mod http;

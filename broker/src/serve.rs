@@ -96,6 +96,7 @@ pub async fn serve(
         Arc::clone(&policies),
         Arc::clone(&calls),
         tracer.clone(),
+        None,
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
