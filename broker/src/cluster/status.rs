@@ -134,7 +134,7 @@ pub(crate) enum Change {
 }
 
 /// Why the cluster was not changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum ClusterError {
     /// Another node leads, or none.
     #[error("{}", .0.message)]
