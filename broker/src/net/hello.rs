@@ -10,6 +10,9 @@ use super::Shared;
 /// The feature of those who want SCHEMA_CHANGED.
 pub(super) const SCHEMA_EVENTS: &str = "schema-events";
 
+/// The feature of those who want to know whether another node may take over.
+const CLUSTER: &str = "cluster";
+
 /// Judges a HELLO.
 ///
 /// # Errors

@@ -76,6 +76,8 @@ mod publish_frame;
 mod publisher;
 mod queue;
 mod request;
+mod retry_key;
+mod route;
 mod schema_type;
 mod service;
 mod serving;
