@@ -3,6 +3,7 @@
 use qwerq_core::SessionId;
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES, PROTOCOL_VERSION, wire};
 
+use crate::cluster::ANY_NODE;
 use crate::config::{HEARTBEAT, PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 
 use super::Shared;
@@ -38,7 +39,7 @@ pub(super) fn judge(shared: &Shared, session: SessionId, hello: &wire::Hello) ->
     }
     Ok(wire::HelloAck {
         protocol: PROTOCOL_VERSION,
-        features: hello.features.iter().filter(|feature| *feature == SCHEMA_EVENTS).take(1).cloned().collect(),
+        features: granted(shared, &hello.features),
         max_frame_bytes: MAX_FRAME_BYTES,
         max_message_bytes: shared.config.queue_defaults.max_message_bytes,
         publish_window_requests: PUBLISH_WINDOW_REQUESTS,
@@ -47,4 +48,11 @@ pub(super) fn judge(shared: &Shared, session: SessionId, hello: &wire::Hello) ->
         session: session.0.to_string(),
         broker_version: env!("CARGO_PKG_VERSION").to_owned(),
     })
+}
+
+/// Those of the features that a client asks for which this broker has.
+fn granted(shared: &Shared, asked: &[String]) -> Vec<String> {
+    let has = [(SCHEMA_EVENTS, true), (CLUSTER, shared.cluster.is_some()), (ANY_NODE, shared.cluster.is_some())];
+    let granted = has.into_iter().filter(|(feature, has)| *has && asked.iter().any(|asked| asked == feature));
+    granted.map(|(feature, _)| feature.to_owned()).collect()
 }

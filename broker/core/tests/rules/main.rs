@@ -126,7 +126,9 @@ fn retry_key(number: u64, back: u64) -> String {
 fn a_publish_that_a_client_sends_again_is_stored_once_and_across_a_crash() {
     let [one, two, three] = [retry_key(1, 0), retry_key(2, 1), retry_key(3, 0)];
     check(
-        &format!("publish a!{one} b!{two}; publish c!{one} d!{two}; crash; +299s; publish e!{two}; publish f!{three}; publish g!{two}; depth"),
+        &format!(
+            "publish a!{one} b!{two}; publish c!{one} d!{two}; crash; +299s; publish e!{two}; publish f!{three}; publish g!{two}; depth"
+        ),
         "duplicate of a; duplicate of b; duplicate of b; depth 4",
     );
 }

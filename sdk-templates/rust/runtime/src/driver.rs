@@ -243,6 +243,8 @@ async fn hello(shared: &Shared, address: &str, mut stream: Box<dyn Stream>) -> R
                 return Err(HelloError::Said(Error::protocol(text)));
             }
             let agreed = agree(&ack, settings.heartbeat);
+            // Before anybody can publish on this connection.
+            shared.set_cluster(agreed.cluster);
             debug!(session = ack.session, broker = ack.broker_version, "connected");
             Ok(Link { address: address.to_owned(), stream, input, agreed })
         }

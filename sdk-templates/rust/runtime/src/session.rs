@@ -131,7 +131,6 @@ pub(crate) enum Exit {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, carry: Carry, agreed: Agreed, now: Instant) -> Session {
-        shared.set_cluster(agreed.cluster);
         shared.set_frame_room(agreed.max_frame_bytes.saturating_sub(FRAME_OVERHEAD_BYTES).max(1024) as usize);
         let ledger = Arc::new(Ledger::new(Arc::clone(&shared.bell), shared.settings.max_lease));
         let mut session = Session {
@@ -290,7 +289,8 @@ impl Session {
                 }
                 // Whoever does not wait any more needs no answer, here and below.
                 What::Request(request) if self.agreed.cluster && request.opcode == Opcode::Call => {
-                    let text = "the leader changed, or the connection to it was lost, while the call was under way; whether it ran is not known";
+                    let text =
+                        "the leader changed, or the connection to it was lost, while the call was under way; whether it ran is not known";
                     drop(request.reply.send(Err(Error::local(ErrorCode::ResponderLost, text))));
                 }
                 What::Request(request) => drop(request.reply.send(Err(Error::Disconnected { maybe_stored }))),
