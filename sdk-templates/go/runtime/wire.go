@@ -464,9 +464,9 @@ type wireClusterMember struct {
 }
 
 type wireClusterChange struct {
-	Add      **wireClusterNode `wire:"1,add"`
-	Remove   *uint64           `wire:"2,remove"`
-	Transfer *uint64           `wire:"3,transfer"`
+	Add      *wireClusterNode `wire:"1,add"`
+	Remove   *uint64          `wire:"2,remove"`
+	Transfer *uint64          `wire:"3,transfer"`
 }
 
 type wireClusterNode struct {
