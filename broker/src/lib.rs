@@ -21,5 +21,5 @@ pub mod timestamp;
 pub mod token;
 pub mod traces;
 
-pub use config::{Config, Durability};
+pub use config::{ClusterConfig, Config, Durability};
 pub use serve::{Addresses, ServeError, serve};

@@ -9,12 +9,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 use crate::calls::Calls;
-use crate::config::Config;
+use crate::cluster::{Cluster, Node};
+use crate::config::{ClusterConfig, Config};
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
 use crate::proto_text::ProtoText;
 use crate::registry::Registry;
-use crate::shard::{Command, Fault, Shard, StartError};
+use crate::shard::{Command, Ended, Fault, Parts, Shard, StartError};
 use crate::token::Token;
 use crate::traces::Tracer;
 use crate::{http, net};
@@ -89,6 +90,13 @@ pub async fn serve(
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
     let tracer = config.otlp_endpoint.clone().map(|endpoint| Tracer::start(endpoint, Arc::clone(&metrics)));
+    let (node, cluster) = match &config.cluster {
+        Some(cluster) => {
+            let (node, cluster) = become_node(&config, cluster, addresses).await?;
+            (Some(Arc::new(node)), Some(cluster))
+        }
+        None => (None, None),
+    };
     let shared = Arc::new(net::Shared::new(
         Arc::clone(&config),
         Arc::clone(&metrics),
@@ -96,22 +104,29 @@ pub async fn serve(
         Arc::clone(&policies),
         Arc::clone(&calls),
         tracer.clone(),
-        None,
+        cluster.clone(),
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
-    let started = {
-        let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
-        let tracer = tracer.clone();
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands)).await
+    let parts = Parts {
+        config: Arc::clone(&config),
+        metrics,
+        registry,
+        policies,
+        calls: Arc::clone(&calls),
+        tracer: tracer.clone(),
+        back: commands.clone(),
+        node,
+        cluster,
     };
+    let started = tokio::task::spawn_blocking(move || Shard::start(parts, inbox)).await;
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
         .map_err(|source| ServeError::Start { directory: config.data_dir.clone(), source: Box::new(source) })?;
     let (ended, shard_ended) = oneshot::channel();
     let run = move || {
         // Nobody listens any more only when the process is ending anyway.
-        let _ = ended.send(shard.run());
+        let _ = ended.send(run_shard(shard));
     };
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
@@ -150,6 +165,33 @@ pub async fn serve(
         Ok(Ok(())) => Ok(()),
         other => Err(failed(other)),
     }
+}
+
+/// Runs a shard, and the one that follows it when a cluster has sent it other files.
+fn run_shard(mut shard: Shard) -> Result<(), Fault> {
+    loop {
+        match shard.run()? {
+            Ended::Stopped => return Ok(()),
+            Ended::Replaced(parts, commands) => {
+                let started = Shard::start(parts, commands);
+                shard = started.map_err(|error| Fault::Restart(Box::new(error)))?;
+            }
+        }
+    }
+}
+
+/// Takes the port for other nodes, and says where this one is reached.
+async fn become_node(config: &Config, cluster: &ClusterConfig, ports: Addresses) -> Result<(Node, Cluster), ServeError> {
+    let listener = listen(cluster.bind, "--cluster-bind").await?;
+    let port = address_of(&listener)?.port();
+    let listener = listener.into_std().map_err(|_| ServeError::Lost { what: "listening socket" })?;
+    let address = cluster.address(port, ports.broker.port(), ports.http.port());
+    tracing::info!(node = cluster.node_id, raft = address.raft, client = address.client, http = address.http, "a node of a cluster (preview)");
+    let node = Node::new(cluster.clone(), &config.data_dir, config.auth_token.clone(), listener, address);
+    node.map_err(|source| ServeError::Start {
+        directory: cluster.dir.clone(),
+        source: Box::new(Fault::Io { action: "opening the cluster's directory".to_owned(), source }.into()),
+    })
 }
 
 fn failed(outcome: Result<Result<(), Fault>, oneshot::error::RecvError>) -> ServeError {

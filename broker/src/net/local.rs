@@ -79,7 +79,8 @@ impl LocalSession {
         loop {
             let frame = self.next_frame().await?;
             // Answers to what an earlier caller gave up on come as well; nobody waits for them.
-            if frame.request_id != request_id {
+            // An error of no request ends the session, as when this node does not lead its cluster.
+            if frame.request_id != request_id && !(frame.request_id.is_none() && frame.opcode == Opcode::Error as u8) {
                 continue;
             }
             return match frame.opcode == Opcode::Error as u8 {

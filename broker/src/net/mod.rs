@@ -118,6 +118,7 @@ impl Shared {
             metrics_per_queue: None,
             otlp_endpoint: None,
             queue_defaults: qwerq_core::QueueOptions::default(),
+            cluster: None,
         };
         let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
         let policies = Arc::new(Policies::new(SchemaMode::Permissive));

@@ -225,6 +225,8 @@ pub enum Command {
     Synced(Result<Synced, JournalError>, Option<Box<Checkpoint>>),
     /// A checkpoint has ended.
     Checkpointed(Result<Checkpointed, StoreError>),
+    /// The cluster has something for the shard.
+    Committed,
     /// Commit what there is and end.
     Stop,
 }
@@ -272,6 +274,7 @@ impl Command {
             | Command::Spare(_)
             | Command::Synced(..)
             | Command::Checkpointed(_)
+            | Command::Committed
             | Command::Stop => None,
         }
     }

@@ -1,0 +1,274 @@
+//! A shard in a cluster: it serves while its node leads, and applies what is committed while another one does.
+//!
+//! A reign begins when the Epoch that the shard has proposed in its node's term is applied: then everything that was committed before is
+//! applied too, and dispatch is built from it. It ends when the node does not lead any more, or cannot know that it does: every connection
+//! hears `not-leader` and is closed, leases are gone. What the reign had proposed and not seen committed may be committed later; then it is
+//! applied like the entries of another leader.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use qwerq_core::{Body, Dispatch, Entry, Pending, State};
+use qwerq_proto::{Opcode, encode_frame, wire};
+
+use crate::cluster::{Applicable, Interruption, Link, PATIENCE};
+use crate::journal::Appended;
+use crate::store::Location;
+
+use super::clients::Clients;
+use super::clock::Clock;
+use super::command::Command;
+use super::fault::Fault;
+use super::fetch::Fetches;
+use super::log::Committed;
+use super::turn::Turn;
+use super::{Shard, apply_entry};
+
+/// Commands and committed entries that a shard takes at once while another node leads.
+const AT_ONCE: usize = 1_024;
+
+/// How often a node that leads and does not serve yet looks whether it may.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What the journal grows by with an entry, besides its bytes.
+const ENTRY_BYTES: usize = 64;
+
+/// The cluster's side of a shard.
+pub(super) struct Reign {
+    pub(super) link: Link,
+    /// The term in which the shard serves.
+    serving: Option<u64>,
+    /// What the last proposal was told apart by. Begins at random, so that those of an earlier run are not taken for this one's.
+    serial: u64,
+    /// The Epoch that is to begin a reign: its term, its serial, and when it was proposed.
+    asked: Option<(u64, u64, Instant)>,
+}
+
+impl Reign {
+    pub(super) fn new(link: Link) -> Reign {
+        Reign { link, serving: None, serial: rand::random(), asked: None }
+    }
+}
+
+impl Shard {
+    /// Whether another node leads, so that nobody is served here.
+    pub(super) fn follows(&self) -> bool {
+        self.reign.as_ref().is_some_and(|reign| reign.serving.is_none())
+    }
+
+    /// Makes sure that this node may serve at this moment.
+    pub(super) fn hold_lease(&self) -> Result<(), Fault> {
+        let Some(reign) = &self.reign else { return Ok(()) };
+        let Some(term) = reign.serving else { return Err(Fault::Deposed) };
+        match reign.link.may_serve(term) || reign.link.await_lease(term) {
+            true => Ok(()),
+            false => Err(Fault::Deposed),
+        }
+    }
+
+    /// A turn's beginning for a leader: it holds the lease, and has seen what is committed without it.
+    pub(super) fn begin_turn(&mut self) -> Result<(), Fault> {
+        if self.reign.is_none() {
+            return Ok(());
+        }
+        self.hold_lease()?;
+        while let Some(entry) = self.link().take() {
+            self.apply_foreign(&entry)?;
+        }
+        self.interruption()
+    }
+
+    /// A turn while another node leads.
+    pub(super) fn follow(&mut self, busy: bool) -> Result<bool, Fault> {
+        let first = match busy {
+            true => self.commands.try_recv().ok(),
+            false => {
+                let look = self.reign.as_ref().is_some_and(|reign| reign.link.leads().is_some()).then_some(LOOK_AGAIN);
+                match self.until_upkeep().into_iter().chain(look).min() {
+                    Some(patience) => self.commands.recv_timeout(patience).ok(),
+                    None => Some(self.commands.recv().expect("the shard holds a sender itself")),
+                }
+            }
+        };
+        if let Some(first) = first {
+            self.handle(first)?;
+        }
+        for _ in 1..AT_ONCE {
+            let Ok(command) = self.commands.try_recv() else { break };
+            self.handle(command)?;
+        }
+        let mut taken = 0;
+        while taken < AT_ONCE
+            && let Some(entry) = self.link().take()
+        {
+            self.apply_foreign(&entry)?;
+            taken += 1;
+        }
+        self.interruption()?;
+        // Of what was asked before; nobody hears it.
+        self.replies.clear();
+        self.seek_reign();
+        self.maintain()?;
+        Ok(taken == AT_ONCE)
+    }
+
+    fn link(&mut self) -> &mut Link {
+        &mut self.reign.as_mut().expect("only a shard of a cluster comes here").link
+    }
+
+    fn interruption(&mut self) -> Result<(), Fault> {
+        match self.link().interruption() {
+            None => Ok(()),
+            Some(Interruption::Failed) => Err(Fault::Cluster),
+            Some(Interruption::Replaced) => {
+                self.stopping = true;
+                self.replaced = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Turns a client away while another node leads.
+    pub(super) fn turn_away(&self, command: &Command) {
+        if let Command::Opened { outbox, .. } = command {
+            let error = self.not_leader();
+            outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
+            outbox.close();
+        }
+    }
+
+    fn not_leader(&self) -> wire::Error {
+        let status = self.parts.cluster.as_ref().map(|cluster| cluster.status());
+        status.expect("only a shard of a cluster comes here").not_leader()
+    }
+
+    /// Proposes the Epoch that begins a reign, once this node leads.
+    fn seek_reign(&mut self) {
+        let clock = Clock::starting_after(self.state.clock());
+        let epoch = self.state.epoch() + 1;
+        let Some(reign) = self.reign.as_mut().filter(|reign| reign.serving.is_none()) else { return };
+        let Some(term) = reign.link.leads().filter(|term| reign.link.may_serve(*term)) else { return };
+        if reign.asked.is_some_and(|(asked, _, at)| asked == term && at.elapsed() < PATIENCE) {
+            return;
+        }
+        reign.serial = reign.serial.wrapping_add(1);
+        let serial = reign.serial;
+        reign.asked = Some((term, serial, Instant::now()));
+        self.log.push(clock.now(), Body::Epoch { epoch });
+        let proposal = self.log.proposal(clock.now(), term, serial).expect("there is an entry");
+        self.link().propose(proposal.0);
+    }
+
+    /// Applies a committed entry that this turn has not proposed.
+    fn apply_foreign(&mut self, entry: &Applicable) -> Result<(), Fault> {
+        let Some((bytes, position)) = &entry.turn else {
+            self.checkpoints.grew(ENTRY_BYTES);
+            return Ok(());
+        };
+        self.checkpoints.grew(ENTRY_BYTES + bytes.len());
+        let unreadable = || Fault::Unreadable { index: entry.index };
+        let mut turn = Turn::read(bytes).ok_or_else(unreadable)?;
+        if turn.term != entry.term {
+            tracing::debug!(index = entry.index, "a turn has outlived its reign; no node applies it");
+            return Ok(());
+        }
+        let appended = appended(entry.index, bytes.clone(), *position);
+        self.payloads.keep(&appended);
+        while let Some(next) = turn.next_entry() {
+            let (kind, at, payload) = next.ok_or_else(unreadable)?;
+            let Entry { now, mut body } = Entry::decode(kind, &payload).map_err(|_| unreadable())?;
+            if let Body::Epoch { epoch } = &mut body {
+                // The proposer may not have known the last one.
+                *epoch = self.state.epoch() + 1;
+            }
+            let base = appended.position(at);
+            apply_entry(&mut self.state, &mut self.payloads.locations, now, body, |range| Location {
+                segment: base.segment,
+                offset: base.offset + range.start,
+                len: range.end - range.start,
+            });
+        }
+        match self.reign.as_ref() {
+            Some(Reign { serving: Some(_), .. }) => Err(Fault::Deposed),
+            Some(Reign { asked: Some((term, serial, _)), link, .. }) if *serial == turn.serial && link.leads() == Some(*term) => {
+                self.begin_reign(turn.term)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_reign(&mut self, term: u64) -> Result<(), Fault> {
+        self.clock = Clock::starting_after(self.state.clock());
+        self.registry.clear();
+        self.policies.clear();
+        self.restore_contracts()?;
+        self.dispatch = Dispatch::new(&self.state, rand::random());
+        self.pending = Pending::default();
+        let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
+        reign.asked = None;
+        reign.serving = Some(term);
+        reign.link.set_serving(Some(term));
+        tracing::info!(term, epoch = self.state.epoch(), "this node leads and serves clients");
+        Ok(())
+    }
+
+    /// Ends the reign: everybody is sent away.
+    pub(super) fn depose(&mut self) {
+        let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
+        reign.serving = None;
+        reign.asked = None;
+        reign.link.set_serving(None);
+        tracing::warn!(connections = self.sessions.len(), "this node does not lead any more; its connections are closed");
+        let error = self.not_leader();
+        for (_, session) in self.sessions.drain() {
+            session.outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
+            session.outbox.close();
+        }
+        self.touched.clear();
+        self.replies.clear();
+        self.held.clear();
+        self.firsts.clear();
+        self.clients = Clients::default();
+        self.fetches = Fetches::default();
+        self.dispatch = Dispatch::new(&State::default(), 0);
+        self.pending = Pending::default();
+        self.log.discard();
+        self.more_due = false;
+    }
+
+    /// Proposes what is in the batch, and applies it once it is committed; nobody is answered yet.
+    pub(super) fn replicate(&mut self) -> Result<(), Fault> {
+        let now = self.clock.now();
+        let started = Instant::now();
+        let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
+        let Some(term) = reign.serving else { return Err(Fault::Deposed) };
+        reign.serial = reign.serial.wrapping_add(1);
+        let serial = reign.serial;
+        let Some((bytes, entries)) = self.log.proposal(now, term, serial) else { return Ok(()) };
+        reign.link.propose(bytes.clone());
+        let until = started + PATIENCE;
+        loop {
+            let Some(entry) = self.link().wait(until) else {
+                self.interruption()?;
+                if self.link().raft_term() != Some(term) || Instant::now() >= until {
+                    return Err(Fault::Deposed);
+                }
+                continue;
+            };
+            let own = entry.turn.as_ref().filter(|(bytes, _)| entry.term == term && Turn::read(bytes).is_some_and(|turn| turn.serial == serial));
+            let Some((_, position)) = own else {
+                self.apply_foreign(&entry)?;
+                continue;
+            };
+            let appended = appended(entry.index, bytes, *position);
+            self.checkpoints.grew(ENTRY_BYTES);
+            self.wrote(started, Committed { appended, entries });
+            return Ok(());
+        }
+    }
+}
+
+/// A proposal as the journal has it.
+fn appended(index: u64, buffer: Bytes, position: crate::journal::Position) -> Appended {
+    Appended { first_index: index, last_index: index, segment: position.segment, base: position.offset, buffer, synced: true }
+}
