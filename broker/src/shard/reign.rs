@@ -255,7 +255,8 @@ impl Shard {
                 }
                 continue;
             };
-            let own = entry.turn.as_ref().filter(|(bytes, _)| entry.term == term && Turn::read(bytes).is_some_and(|turn| turn.serial == serial));
+            let own =
+                entry.turn.as_ref().filter(|(bytes, _)| entry.term == term && Turn::read(bytes).is_some_and(|turn| turn.serial == serial));
             let Some((_, position)) = own else {
                 self.apply_foreign(&entry)?;
                 continue;
