@@ -201,9 +201,15 @@ impl Node {
     }
 
     /// Starts Raft on what the shard has opened. `wake` tells the shard to look for committed entries.
-    pub(crate) fn start(&self, points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
+    pub(crate) fn start(&self, mut points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
         let Opened { store, journal, last } = opened;
         let mark = Mark::of(&store).map_err(|error| MemberError::Points(Box::new(error)))?.unwrap_or_default();
+        let (first_held, _) = journal.reader().bounds();
+        if mark.last.is_some() && first_held > points.kept_from().unwrap_or(1) {
+            // The files are a snapshot's: the log begins behind it.
+            points.purged = mark.last;
+            points.save(&self.files)?;
+        }
         let last = last.map_or(mark.last.max(points.purged), |(term, leader, index)| Some(super::record::log_id(term, leader, index)));
         if points.cluster_id.is_none() {
             tracing::info!("this node waits for a cluster to take it up: `qwer-q cluster add {}=HOST:PORT` at the leader", points.node_id);
