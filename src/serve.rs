@@ -156,7 +156,8 @@ fn cluster(settings: &Settings) -> Result<Option<ClusterConfig>, Failure> {
         return Err(Failure::usage(text));
     }
     if settings.cluster_advertise.is_none() && settings.cluster_bind.ip().is_unspecified() {
-        let text = format!("other nodes cannot connect to {}: say what they can reach with --cluster-advertise", settings.cluster_bind.ip());
+        let text =
+            format!("other nodes cannot connect to {}: say what they can reach with --cluster-advertise", settings.cluster_bind.ip());
         return Err(Failure::usage(text).next_step("on one machine: --cluster-bind 127.0.0.1:9878"));
     }
     Ok(Some(ClusterConfig {
@@ -178,7 +179,8 @@ fn own_variables() -> BTreeMap<String, String> {
 
 /// `RUST_LOG` filters the log; without it everything from `info` up is shown, but what openraft thinks aloud: the cluster says the rest.
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,openraft=off"));
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,openraft=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output::colour_on_stderr()).with_writer(std::io::stderr).init();
 }
 

@@ -186,7 +186,13 @@ async fn become_node(config: &Config, cluster: &ClusterConfig, ports: Addresses)
     let port = address_of(&listener)?.port();
     let listener = listener.into_std().map_err(|_| ServeError::Lost { what: "listening socket" })?;
     let address = cluster.address(port, ports.broker.port(), ports.http.port());
-    tracing::info!(node = cluster.node_id, raft = address.raft, client = address.client, http = address.http, "a node of a cluster (preview)");
+    tracing::info!(
+        node = cluster.node_id,
+        raft = address.raft,
+        client = address.client,
+        http = address.http,
+        "a node of a cluster (preview)"
+    );
     let node = Node::new(cluster.clone(), &config.data_dir, config.auth_token.clone(), listener, address);
     node.map_err(|source| ServeError::Start {
         directory: cluster.dir.clone(),

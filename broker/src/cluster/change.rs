@@ -161,9 +161,9 @@ impl Changer {
         self.raft.runtime_config().heartbeat(false);
         tokio::time::sleep(ELECTION_MAX + HEARTBEAT).await;
         let cluster = self.log.points().cluster_id;
-        tell_to_elect(&self.identity, cluster, id, address).await.map_err(|error| {
-            ClusterError::Unfinished(format!("node {id} does not answer at {address}: {error}; this node leads on"))
-        })?;
+        tell_to_elect(&self.identity, cluster, id, address)
+            .await
+            .map_err(|error| ClusterError::Unfinished(format!("node {id} does not answer at {address}: {error}; this node leads on")))?;
         self.until(STEP, format!("node {id} was told to lead and was not elected; see `qwer-q cluster status`"), |status| {
             status.leader == Some(id)
         })
@@ -177,7 +177,8 @@ impl Changer {
             if reached(&(self.status)()) {
                 return Ok(());
             }
-            if Instant::now() >= until || self.standing.led.load(Ordering::Acquire) == 0 && !self.standing.yielding.load(Ordering::Acquire) {
+            if Instant::now() >= until || self.standing.led.load(Ordering::Acquire) == 0 && !self.standing.yielding.load(Ordering::Acquire)
+            {
                 return Err(ClusterError::Unfinished(otherwise));
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -43,11 +43,7 @@ pub(crate) struct Healing {
 pub(crate) enum PointsError {
     /// The system refuses.
     #[error("{file}: {action} failed")]
-    Io {
-        file: String,
-        action: &'static str,
-        source: io::Error,
-    },
+    Io { file: String, action: &'static str, source: io::Error },
     /// It is damaged.
     #[error(
         "{file} is damaged, and without it this node could vote twice; it cannot come back under its number. Remove it from the cluster \

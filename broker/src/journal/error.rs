@@ -123,7 +123,9 @@ impl JournalError {
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
-            JournalError::Corrupt { .. } | JournalError::Misplaced { .. } | JournalError::Foreign { .. } | JournalError::Behind { .. } => true,
+            JournalError::Corrupt { .. } | JournalError::Misplaced { .. } | JournalError::Foreign { .. } | JournalError::Behind { .. } => {
+                true
+            }
             JournalError::Io { .. }
             | JournalError::Poisoned
             | JournalError::Version { .. }

@@ -37,6 +37,13 @@ pub struct Options {
 impl Options {
     /// The defaults for a store with this id.
     pub fn new(store_id: u128) -> Options {
-        Options { store_id, segment_bytes: SEGMENT_BYTES_DEFAULT, durability: Durability::Fsync, keep_from: None, begins_after: None, spares_max: 4 }
+        Options {
+            store_id,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            durability: Durability::Fsync,
+            keep_from: None,
+            begins_after: None,
+            spares_max: 4,
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! A connection decodes, authorises and validates; what remains becomes a command for the shard, in order. Replies come back through the
 //! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
 
+mod cluster;
 mod connection;
 mod connections;
 mod hello;

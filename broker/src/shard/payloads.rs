@@ -8,7 +8,7 @@ use qwerq_core::{QueueId, Seq, Space};
 use rustc_hash::FxHashMap;
 
 use crate::files::{DiskFiles, Files};
-use crate::journal::{Applied, Appended, Position, Reader};
+use crate::journal::{Appended, Applied, Position, Reader};
 use crate::store::{Location, MessageKey, MessageRun, StoreReader};
 
 use super::fault::Fault;

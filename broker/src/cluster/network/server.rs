@@ -10,12 +10,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::{healing, home};
 use super::super::image::Incoming;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
-use super::{FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind};
+use super::super::{healing, home};
+use super::{
+    FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind,
+};
 use crate::files::Files;
 use crate::store::Applied;
 
@@ -93,11 +95,15 @@ impl<F: Files> Answering<F> {
             return Err("the token is not this cluster's; start all nodes with the same --auth-token-file".to_owned());
         }
         if hello.version != VERSION {
-            let versions = format!("node {} speaks version {} of the protocol between nodes, node {node_id} {VERSION}", hello.from, hello.version);
+            let versions =
+                format!("node {} speaks version {} of the protocol between nodes, node {node_id} {VERSION}", hello.from, hello.version);
             return Err(format!("{versions}; update the older one"));
         }
         if hello.to != node_id {
-            return Err(format!("this is node {node_id}, not {}; check --cluster-peers and the addresses in `qwer-q cluster status`", hello.to));
+            return Err(format!(
+                "this is node {node_id}, not {}; check --cluster-peers and the addresses in `qwer-q cluster status`",
+                hello.to
+            ));
         }
         if hello.from == node_id {
             return Err(format!("there are two nodes {node_id}; start one of them with another --cluster-node-id"));

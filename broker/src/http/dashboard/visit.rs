@@ -26,7 +26,7 @@ impl FromRequestParts<HttpState> for Visit {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Visit, Self::Rejection> {
-        let look = Look::of(&parts.headers, state.access().token().is_some());
+        let look = Look::of(&parts.headers, state.access().token().is_some()).in_cluster(state.broker.cluster.is_some());
         Ok(Visit { session: state.session("dashboard"), look, state: state.clone() })
     }
 }
