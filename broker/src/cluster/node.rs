@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -317,6 +317,7 @@ impl Task {
             data_dir: self.data_dir.clone(),
             replaced,
             receiving: tokio::sync::Mutex::new(()),
+            ended: AtomicBool::new(false),
         });
         let changer = Changer {
             identity: Arc::clone(&self.identity),

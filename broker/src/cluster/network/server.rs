@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openraft::raft::VoteResponse;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +33,8 @@ pub(crate) struct Answering<F: Files> {
     pub(crate) replaced: mpsc::UnboundedSender<()>,
     /// One snapshot is taken at a time.
     pub(crate) receiving: tokio::sync::Mutex<()>,
+    /// One is complete: what this node still is says nothing any more.
+    pub(crate) ended: AtomicBool,
 }
 
 /// Answers for as long as it is polled.
@@ -58,6 +61,9 @@ async fn converse<F: Files>(stream: TcpStream, peer: SocketAddr, answering: Arc<
         let Some(hello) = answering.greet(&mut wire, peer).await? else { return Ok(()) };
         wire.frame_bytes_max = FRAME_BYTES_MAX;
         while let Some((kind, body)) = wire.receive().await? {
+            if answering.ended.load(Ordering::Acquire) {
+                return Err(io::Error::other("this node starts anew, from a snapshot"));
+            }
             answering.answer(&mut wire, kind, body, hello.from).await?;
         }
         io::Result::Ok(())
@@ -197,6 +203,7 @@ impl<F: Files> Answering<F> {
         })
         .await?;
         tracing::info!(chunks = received.chunks, "the snapshot is complete");
+        self.ended.store(true, Ordering::Release);
         wire.send(kind::IMAGE_TAKEN, &[]).await?;
         // Nobody listens any more only when the node is stopping; the next start finds the snapshot.
         let _ = self.replaced.send(());
