@@ -21,7 +21,7 @@ use crate::journal::Position;
 use crate::store::RowChange;
 
 /// How long a leader waits for a quorum before it stops serving.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MAX.as_millis() as u64);
+pub(crate) const PATIENCE: Duration = ELECTION_MAX.saturating_mul(2);
 
 /// What this node is, as its parts tell each other.
 #[derive(Debug, Default)]

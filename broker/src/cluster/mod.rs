@@ -20,6 +20,8 @@ mod points;
 mod raft;
 mod record;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};
 pub(crate) use mark::{Mark, is_own};
