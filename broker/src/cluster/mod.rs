@@ -3,6 +3,7 @@
 //! The only place that names openraft. It decides who leads and what is committed; what an entry means is the core's, and when one is
 //! applied is the shard's. What others see of it is in `status.rs`.
 
+mod campaign;
 mod change;
 mod committed;
 mod healing;

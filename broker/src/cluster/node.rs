@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use openraft::{CommittedLeaderId, ServerState};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::campaign;
 use super::change::{Changer, change_members};
 use super::committed::Queue;
 use super::home::{self, HomeError};
@@ -314,6 +315,8 @@ impl Task {
             identity: Arc::clone(&self.identity),
             raft: raft.clone(),
             log: self.log.clone(),
+            lease: Arc::clone(&self.lease),
+            standing: Arc::clone(&self.standing),
             data_dir: self.data_dir.clone(),
             replaced,
             receiving: tokio::sync::Mutex::new(()),
@@ -334,6 +337,7 @@ impl Task {
             tokio::join!(
                 serve(&listener, answering),
                 self.watch(raft),
+                campaign::watch(raft, &self.identity, &self.log, &self.standing),
                 async {
                     let mut changes = self.changes.lock().await;
                     change_members(&changer, &mut changes).await;
@@ -386,7 +390,6 @@ impl Task {
                 self.standing.failed.store(true, Ordering::Release);
                 return self.queue.nudge();
             }
-            raft.runtime_config().elect(!self.log.is_healing());
             if let (Some(covered), Some(old)) = (purge, self.log.last_before(SEGMENTS_KEPT)) {
                 // A Raft that has stopped says so in its metrics.
                 let _ = raft.trigger().purge_log(covered.index.min(old)).await;

@@ -5,17 +5,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use openraft::raft::VoteResponse;
+use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::super::image::Incoming;
+use super::super::lease::Lease;
+use super::super::link::Standing;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
-use super::super::{healing, home};
+use super::super::{campaign, healing, home};
 use super::{
     FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind,
 };
@@ -27,6 +30,8 @@ pub(crate) struct Answering<F: Files> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) raft: openraft::Raft<Raft>,
     pub(crate) log: Log<F>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) standing: Arc<Standing>,
     /// Where a snapshot is put together.
     pub(crate) data_dir: PathBuf,
     /// Told when one is complete: then this node starts anew, from it.
@@ -129,6 +134,9 @@ impl<F: Files> Answering<F> {
                 let request = append::decode(body)?;
                 let (vote, commit) = (request.vote, request.leader_commit);
                 let response = self.raft.append_entries(request).await.map_err(io::Error::other)?;
+                if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+                    self.standing.hear();
+                }
                 healing::heard(&self.log, vote, commit).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
@@ -146,6 +154,11 @@ impl<F: Files> Answering<F> {
                 tracing::info!(node = from, "the leader hands over to this node");
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
                 wire.send(kind::ELECTING, &[]).await
+            }
+            kind::LEADER_HEARD => {
+                let leads = self.standing.led.load(Ordering::Acquire);
+                let followed = leads > 0 && self.lease.holds(leads, Instant::now());
+                wire.send_json(kind::HEARD, &(followed || campaign::hears(&self.standing))).await
             }
             kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
