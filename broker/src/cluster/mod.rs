@@ -3,6 +3,7 @@
 //! The only place that names openraft. It decides who leads and what is committed; what an entry means is the core's, and when one is
 //! applied is the shard's. What others see of it is in `status.rs`.
 
+mod campaign;
 mod change;
 mod committed;
 mod healing;
@@ -20,13 +21,14 @@ mod points;
 mod raft;
 mod record;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};
 pub(crate) use mark::{Mark, is_own};
-pub use node::MemberError;
-pub(crate) use node::{Node, Opened};
+pub(crate) use node::{MemberError, Node, Opened};
 pub(crate) use on_wire::{add, change, runs_alone};
 pub(crate) use points::Points;
 pub(crate) use raft::Address;
 pub(crate) use record::id_of;
-pub(crate) use status::{ANY_NODE, Change, Changes, Cluster, ClusterError, ClusterStatus, Member, Role};
+pub(crate) use status::{ANY_NODE, Change, Cluster, ClusterError, ClusterStatus, Member, Role};

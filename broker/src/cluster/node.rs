@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openraft::{CommittedLeaderId, ServerState};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::campaign;
 use super::change::{Changer, change_members};
 use super::committed::Queue;
 use super::home::{self, HomeError};
@@ -201,9 +202,15 @@ impl Node {
     }
 
     /// Starts Raft on what the shard has opened. `wake` tells the shard to look for committed entries.
-    pub(crate) fn start(&self, points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
+    pub(crate) fn start(&self, mut points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
         let Opened { store, journal, last } = opened;
         let mark = Mark::of(&store).map_err(|error| MemberError::Points(Box::new(error)))?.unwrap_or_default();
+        let (first_held, _) = journal.reader().bounds();
+        if mark.last.is_some() && first_held > points.kept_from().unwrap_or(1) {
+            // The files are a snapshot's: the log begins behind it.
+            points.purged = mark.last;
+            points.save(&self.files)?;
+        }
         let last = last.map_or(mark.last.max(points.purged), |(term, leader, index)| Some(super::record::log_id(term, leader, index)));
         if points.cluster_id.is_none() {
             tracing::info!("this node waits for a cluster to take it up: `qwer-q cluster add {}=HOST:PORT` at the leader", points.node_id);
@@ -308,9 +315,12 @@ impl Task {
             identity: Arc::clone(&self.identity),
             raft: raft.clone(),
             log: self.log.clone(),
+            lease: Arc::clone(&self.lease),
+            standing: Arc::clone(&self.standing),
             data_dir: self.data_dir.clone(),
             replaced,
             receiving: tokio::sync::Mutex::new(()),
+            ended: AtomicBool::new(false),
         });
         let changer = Changer {
             identity: Arc::clone(&self.identity),
@@ -327,6 +337,7 @@ impl Task {
             tokio::join!(
                 serve(&listener, answering),
                 self.watch(raft),
+                campaign::watch(raft, &self.identity, &self.log, &self.standing),
                 async {
                     let mut changes = self.changes.lock().await;
                     change_members(&changer, &mut changes).await;
@@ -379,7 +390,6 @@ impl Task {
                 self.standing.failed.store(true, Ordering::Release);
                 return self.queue.nudge();
             }
-            raft.runtime_config().elect(!self.log.is_healing());
             if let (Some(covered), Some(old)) = (purge, self.log.last_before(SEGMENTS_KEPT)) {
                 // A Raft that has stopped says so in its metrics.
                 let _ = raft.trigger().purge_log(covered.index.min(old)).await;

@@ -39,6 +39,7 @@ impl LocalSession {
             window: Arc::clone(&window),
             client: client.to_owned(),
             schema_events: false,
+            any_node: false,
         };
         shared.send(opened);
         LocalSession { shared: Arc::clone(shared), session, outbox, window, received: BytesMut::new(), last_request: 0 }

@@ -137,6 +137,8 @@ pub enum Command {
         client: String,
         /// It wants to hear of contracts that change.
         schema_events: bool,
+        /// It speaks of the cluster only, to whichever node this is.
+        any_node: bool,
     },
     /// A connection is gone.
     Closed {
@@ -233,7 +235,7 @@ pub enum Command {
 
 impl Command {
     /// Who waits for an answer, if somebody does.
-    fn asker(&self) -> Option<Asker> {
+    pub(super) fn asker(&self) -> Option<Asker> {
         match self {
             Command::Publish(command) => Some(command.asker),
             Command::Register(command) => Some(command.asker),

@@ -175,6 +175,7 @@ impl Shard {
         for session in self.sessions.values() {
             session.outbox.close();
         }
+        self.close_observers();
         if self.replaced {
             let Shard { parts, commands, .. } = self;
             return Ok(Ended::Replaced(parts, commands));
@@ -254,8 +255,7 @@ impl Shard {
 
     fn handle(&mut self, command: Command) -> Result<(), Fault> {
         if let Some(session) = command.session() {
-            if self.follows() {
-                self.turn_away(&command);
+            if self.reign.is_some() && !self.is_served(session, &command) {
                 return Ok(());
             }
             self.dispatch.heard(session);
@@ -265,7 +265,7 @@ impl Shard {
             return Ok(());
         }
         match command {
-            Command::Opened { session, outbox, window, client, schema_events } => {
+            Command::Opened { session, outbox, window, client, schema_events, any_node: _ } => {
                 self.clients.opened(session, &client);
                 self.sessions.insert(session, Session { outbox, window, client, schema_events, touched: false, holding: false });
             }

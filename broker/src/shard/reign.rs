@@ -5,11 +5,13 @@
 //! hears `not-leader` and is closed, leases are gone. What the reign had proposed and not seen committed may be committed later; then it is
 //! applied like the entries of another leader.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use qwerq_core::{Body, Dispatch, Entry, Pending, State};
+use qwerq_core::{Body, Dispatch, Entry, Pending, SessionId, State};
 use qwerq_proto::{Opcode, encode_frame, wire};
+use rustc_hash::FxHashMap;
 
 use crate::cluster::{Applicable, Interruption, Link, PATIENCE};
 use crate::journal::Appended;
@@ -21,6 +23,7 @@ use super::command::Command;
 use super::fault::Fault;
 use super::fetch::Fetches;
 use super::log::Committed;
+use super::outbox::Outbox;
 use super::turn::Turn;
 use super::{Shard, apply_entry};
 
@@ -42,11 +45,13 @@ pub(super) struct Reign {
     serial: u64,
     /// The Epoch that is to begin a reign: its term, its serial, and when it was proposed.
     asked: Option<(u64, u64, Instant)>,
+    /// Connections that only speak of the cluster.
+    observers: FxHashMap<SessionId, Arc<Outbox>>,
 }
 
 impl Reign {
     pub(super) fn new(link: Link) -> Reign {
-        Reign { link, serving: None, serial: rand::random(), asked: None }
+        Reign { link, serving: None, serial: rand::random(), asked: None, observers: FxHashMap::default() }
     }
 }
 
@@ -128,12 +133,46 @@ impl Shard {
         }
     }
 
-    /// Turns a client away while another node leads.
-    pub(super) fn turn_away(&self, command: &Command) {
-        if let Command::Opened { outbox, .. } = command {
-            let error = self.not_leader();
-            outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
-            outbox.close();
+    /// Whether a connection's command is for the shard to carry out: it serves, and the connection wants more than to speak of the cluster.
+    /// Others are answered here.
+    pub(super) fn is_served(&mut self, session: SessionId, command: &Command) -> bool {
+        let follows = self.follows();
+        if let Command::Opened { outbox, any_node, .. } = command {
+            if *any_node {
+                self.observers().insert(session, Arc::clone(outbox));
+            } else if follows {
+                let error = self.not_leader();
+                outbox.append(|out| encode_frame(out, Opcode::Error, None, &error));
+                outbox.close();
+            }
+            return !follows && !*any_node;
+        }
+        let Some(outbox) = self.observers().get(&session).map(Arc::clone) else { return !follows };
+        match command {
+            Command::Reply { frames, .. } => outbox.append(|out| out.extend_from_slice(frames)),
+            Command::Closed { .. } => {
+                outbox.close();
+                self.observers().remove(&session);
+            }
+            other => {
+                if let Some(asker) = other.asker() {
+                    let error = self.not_leader();
+                    outbox.append(|out| encode_frame(out, Opcode::Error, asker.request_id, &error));
+                }
+            }
+        }
+        outbox.wake();
+        false
+    }
+
+    fn observers(&mut self) -> &mut FxHashMap<SessionId, Arc<Outbox>> {
+        &mut self.reign.as_mut().expect("only a shard of a cluster comes here").observers
+    }
+
+    /// Lets connections go that only speak of the cluster.
+    pub(super) fn close_observers(&mut self) {
+        if let Some(reign) = &mut self.reign {
+            reign.observers.drain().for_each(|(_, outbox)| outbox.close());
         }
     }
 

@@ -4,17 +4,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use openraft::raft::VoteResponse;
+use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::super::image::Incoming;
+use super::super::lease::Lease;
+use super::super::link::Standing;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
-use super::super::{healing, home};
+use super::super::{campaign, healing, home};
 use super::{
     FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind,
 };
@@ -26,12 +30,16 @@ pub(crate) struct Answering<F: Files> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) raft: openraft::Raft<Raft>,
     pub(crate) log: Log<F>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) standing: Arc<Standing>,
     /// Where a snapshot is put together.
     pub(crate) data_dir: PathBuf,
     /// Told when one is complete: then this node starts anew, from it.
     pub(crate) replaced: mpsc::UnboundedSender<()>,
     /// One snapshot is taken at a time.
     pub(crate) receiving: tokio::sync::Mutex<()>,
+    /// One is complete: what this node still is says nothing any more.
+    pub(crate) ended: AtomicBool,
 }
 
 /// Answers for as long as it is polled.
@@ -58,6 +66,9 @@ async fn converse<F: Files>(stream: TcpStream, peer: SocketAddr, answering: Arc<
         let Some(hello) = answering.greet(&mut wire, peer).await? else { return Ok(()) };
         wire.frame_bytes_max = FRAME_BYTES_MAX;
         while let Some((kind, body)) = wire.receive().await? {
+            if answering.ended.load(Ordering::Acquire) {
+                return Err(io::Error::other("this node starts anew, from a snapshot"));
+            }
             answering.answer(&mut wire, kind, body, hello.from).await?;
         }
         io::Result::Ok(())
@@ -123,6 +134,9 @@ impl<F: Files> Answering<F> {
                 let request = append::decode(body)?;
                 let (vote, commit) = (request.vote, request.leader_commit);
                 let response = self.raft.append_entries(request).await.map_err(io::Error::other)?;
+                if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+                    self.standing.hear();
+                }
                 healing::heard(&self.log, vote, commit).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
@@ -140,6 +154,11 @@ impl<F: Files> Answering<F> {
                 tracing::info!(node = from, "the leader hands over to this node");
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
                 wire.send(kind::ELECTING, &[]).await
+            }
+            kind::LEADER_HEARD => {
+                let leads = self.standing.led.load(Ordering::Acquire);
+                let followed = leads > 0 && self.lease.holds(leads, Instant::now());
+                wire.send_json(kind::HEARD, &(followed || campaign::hears(&self.standing))).await
             }
             kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
@@ -197,6 +216,7 @@ impl<F: Files> Answering<F> {
         })
         .await?;
         tracing::info!(chunks = received.chunks, "the snapshot is complete");
+        self.ended.store(true, Ordering::Release);
         wire.send(kind::IMAGE_TAKEN, &[]).await?;
         // Nobody listens any more only when the node is stopping; the next start finds the snapshot.
         let _ = self.replaced.send(());
