@@ -19,10 +19,10 @@ use support::{go, node};
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// Messages that each program publishes.
-const COUNT: usize = 600;
+const COUNT: usize = 300;
 
 /// Of those, how many are acknowledged before the leader is killed.
-const BEFORE: usize = 200;
+const BEFORE: usize = 100;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
