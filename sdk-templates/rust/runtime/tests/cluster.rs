@@ -41,7 +41,7 @@ async fn lead(broker: &mut Broker) -> (String, Peer) {
 async fn connected() -> (Client, Peer, Broker) {
     let (dial, mut broker) = broker();
     let (client, (_, peer)) = tokio::join!(Client::builder("a:1").dial(dial).connect(), lead(&mut broker));
-    (client.unwrap(), peer, broker)
+    (client.expect("the node accepts it"), peer, broker)
 }
 
 fn key(publish: &wire::Publish, at: usize) -> &str {
