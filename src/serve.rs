@@ -193,4 +193,10 @@ fn warn_if_open(settings: &Settings) {
              queue; set --auth-token-file or QWERQ_AUTH_TOKEN"
         );
     }
+    if settings.cluster_node_id.is_some() && !settings.cluster_bind.ip().is_loopback() && settings.auth_token.is_none() {
+        tracing::warn!(
+            bind = %settings.cluster_bind,
+            "THE CLUSTER'S PORT IS OPEN: whoever reaches this address can pass for a node and change everything; set a token on all nodes"
+        );
+    }
 }
