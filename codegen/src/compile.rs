@@ -6,6 +6,7 @@
 
 mod descriptor_set;
 mod include;
+mod soundness;
 mod texts;
 
 use std::{
