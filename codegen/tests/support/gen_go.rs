@@ -9,7 +9,12 @@ use std::{
     sync::OnceLock,
 };
 
-use prost::Message;
+use prost::{
+    DecodeError, Message,
+    bytes::Bytes,
+    encoding::{DecodeContext, WireType, decode_key, skip_field},
+};
+use prost_reflect::{MessageDescriptor, ReflectMessage};
 use prost_types::FileDescriptorProto;
 use qwerq_codegen::{
     contract::{GoOptions, Language, TypeSource},
@@ -90,16 +95,43 @@ fn body(text: &str) -> String {
 
 /// A file's text in two parts: the descriptor that it embeds, and all else.
 ///
-/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. The bytes of custom options are
-/// no part of the comparison; those of everything else are.
-fn parts(text: &str) -> (FileDescriptorProto, String) {
+/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. Of the descriptor's bytes all count
+/// but the order in which fields of different numbers stand.
+fn parts(text: &str) -> (Vec<u8>, String) {
     let text = body(text);
     let (before, rest) = text.split_once("_rawDesc = \"\"").expect("a descriptor");
     let (literal, after) = rest.split_once("\n\n").expect("something behind the descriptor");
     let bytes = literal.lines().flat_map(|line| unquote(line.trim().trim_end_matches(" +"))).collect::<Vec<u8>>();
     let is_foreign = |line: &str| line.starts_with("\t_ \"") && !line.contains(MODULE) && !line.contains("google.golang.org/protobuf/");
     let before: Vec<&str> = before.lines().filter(|line| !is_foreign(line)).collect();
-    (FileDescriptorProto::decode(bytes.as_slice()).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
+    let file = FileDescriptorProto::default().descriptor();
+    (ordered(Some(&file), &bytes).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
+}
+
+/// The message with its fields, and those of all messages in it that descriptor.proto knows, in the order of their numbers. What it does not
+/// know, the custom options, is moved with its bytes as they are.
+fn ordered(message: Option<&MessageDescriptor>, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let mut fields: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let before = rest;
+        let (number, wire_type) = decode_key(&mut rest)?;
+        let inner = message.and_then(|message| message.get_field(number)).and_then(|field| field.kind().as_message().cloned());
+        let mut field = Vec::new();
+        if let (Some(inner), WireType::LengthDelimited) = (inner, wire_type) {
+            let mut content = Bytes::new();
+            prost::encoding::bytes::merge(wire_type, &mut content, &mut rest, DecodeContext::default())?;
+            let content = ordered(Some(&inner), &content)?;
+            prost::encoding::bytes::encode(number, &content, &mut field);
+        } else {
+            skip_field(wire_type, number, &mut rest, DecodeContext::default())?;
+            field.extend_from_slice(&before[..before.len() - rest.len()]);
+        }
+        fields.push((number, field));
+    }
+    // Elements of one repeated field stay in their order.
+    fields.sort_by_key(|(number, _)| *number);
+    Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
 /// The bytes of a Go string literal.
