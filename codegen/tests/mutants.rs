@@ -24,7 +24,7 @@ use rng::Rng;
 /// Decides what is mutated how, unless `QWERQ_FUZZ_SEED` does.
 const SEED: u64 = 20_261_207;
 /// Mutants of a run, unless `QWERQ_FUZZ_MUTANTS` says more.
-const MUTANTS: u64 = 1_000;
+const MUTANTS: u64 = 500;
 /// Mutants that were generated from and are mutated on.
 const POPULATION_MAX: usize = 200;
 
