@@ -2,6 +2,7 @@
 //! runtime's go.mod pins. Without Go tests are skipped by name, in CI they fail.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
@@ -14,8 +15,8 @@ use prost::{
     bytes::Bytes,
     encoding::{DecodeContext, WireType, decode_key, skip_field},
 };
-use prost_reflect::{MessageDescriptor, ReflectMessage};
-use prost_types::FileDescriptorProto;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage};
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use qwerq_codegen::{
     contract::{GoOptions, Language, TypeSource},
     output::{Output, OutputFile},
@@ -95,8 +96,7 @@ fn body(text: &str) -> String {
 
 /// A file's text in two parts: the descriptor that it embeds, and all else.
 ///
-/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. Of the descriptor's bytes all count
-/// but the order in which fields of different numbers stand.
+/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted.
 fn parts(text: &str) -> (Vec<u8>, String) {
     let text = body(text);
     let (before, rest) = text.split_once("_rawDesc = \"\"").expect("a descriptor");
@@ -104,8 +104,27 @@ fn parts(text: &str) -> (Vec<u8>, String) {
     let bytes = literal.lines().flat_map(|line| unquote(line.trim().trim_end_matches(" +"))).collect::<Vec<u8>>();
     let is_foreign = |line: &str| line.starts_with("\t_ \"") && !line.contains(MODULE) && !line.contains("google.golang.org/protobuf/");
     let before: Vec<&str> = before.lines().filter(|line| !is_foreign(line)).collect();
-    let file = FileDescriptorProto::default().descriptor();
-    (ordered(Some(&file), &bytes).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
+    (bytes, format!("{}\n\n{after}", before.join("\n")))
+}
+
+/// Whether descriptors differ in more than the order of fields. Where custom options are messages the plugin writes them anew, so that they
+/// are compared by what they mean; `pool` knows them.
+fn differ(pool: &OnceCell<Option<DescriptorPool>>, types: &TypeSource, ours: &[u8], theirs: &[u8]) -> bool {
+    let known = FileDescriptorProto::default().descriptor();
+    if ordered(Some(&known), ours).expect("a descriptor") == ordered(Some(&known), theirs).expect("a descriptor") {
+        return false;
+    }
+    let pool = pool.get_or_init(|| {
+        let set = FileDescriptorSet::decode(types.descriptor_set.clone()).expect("a descriptor set");
+        // The library does not read editions.
+        let is_known = set.file.iter().all(|file| file.syntax() != "editions");
+        is_known.then(|| DescriptorPool::decode(types.descriptor_set.clone()).expect("the set is sound"))
+    });
+    let meaning = |bytes: &[u8]| {
+        let file = pool.as_ref()?.get_message_by_name("google.protobuf.FileDescriptorProto")?;
+        Some(DynamicMessage::decode(file, bytes).expect("a descriptor"))
+    };
+    meaning(ours).is_none_or(|ours| Some(ours) != meaning(theirs))
 }
 
 /// The message with its fields, and those of all messages in it that descriptor.proto knows, in the order of their numbers. What it does not
@@ -171,7 +190,7 @@ fn unquote(literal: &str) -> Vec<u8> {
 pub(crate) fn compare(types: &TypeSource, output: &Output) -> (usize, Vec<(String, String)>) {
     let ours: BTreeMap<String, &OutputFile> = output.files.iter().filter_map(|file| Some((source(file)?, file))).collect();
     let theirs = oracle(types, &ours);
-    let mut differences = Vec::new();
+    let (mut differences, pool) = (Vec::new(), OnceCell::new());
     for (proto, theirs) in &theirs {
         let (our_descriptor, ours) = parts(&ours[proto].text);
         let (their_descriptor, theirs) = parts(theirs);
@@ -179,7 +198,7 @@ pub(crate) fn compare(types: &TypeSource, output: &Output) -> (usize, Vec<(Strin
             let diff =
                 similar::TextDiff::from_lines(&theirs, &ours).unified_diff().context_radius(2).header("protoc-gen-go", proto).to_string();
             differences.push((proto.clone(), diff.lines().take(40).collect::<Vec<_>>().join("\n")));
-        } else if our_descriptor != their_descriptor {
+        } else if differ(&pool, types, &our_descriptor, &their_descriptor) {
             differences.push((proto.clone(), "the descriptors differ".to_owned()));
         }
     }
