@@ -139,7 +139,7 @@ pub struct Shard {
     syncing: bool,
     stopping: bool,
     /// In a cluster: whether and how this shard serves.
-    reign: Option<Reign>,
+    reign: Option<Box<Reign>>,
     /// The files are to be replaced by what the cluster has sent.
     replaced: bool,
     /// What it was started with, to start anew.
