@@ -11,8 +11,9 @@ use openraft::ServerState;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::healing;
 use super::link::Standing;
-use super::log::Log;
+use super::log::{Log, chain};
 use super::network::{Identity, hears_a_leader};
 use super::raft::{ELECTION_MAX, HEARTBEAT, Raft};
 use crate::files::DiskFiles;
@@ -29,6 +30,9 @@ pub(crate) fn hears(standing: &Standing) -> bool {
 pub(crate) async fn watch(raft: &openraft::Raft<Raft>, identity: &Arc<Identity>, log: &Log<DiskFiles>, standing: &Standing) {
     let mut lonely_since: Option<Instant> = None;
     loop {
+        if let Err(error) = healing::look(log).await {
+            tracing::warn!(error = %chain(&error), "the node does not get over its healing");
+        }
         let allowed = if log.is_healing() {
             false
         } else if hears(standing) {

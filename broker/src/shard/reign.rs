@@ -55,6 +55,7 @@ impl Reign {
     }
 }
 
+/// What a broker that runs alone never does is kept out of the way of what it does all the time.
 impl Shard {
     /// Whether another node leads, so that nobody is served here.
     pub(super) fn follows(&self) -> bool {
@@ -84,6 +85,7 @@ impl Shard {
     }
 
     /// A turn while another node leads.
+    #[inline(never)]
     pub(super) fn follow(&mut self, busy: bool) -> Result<bool, Fault> {
         let first = match busy {
             true => self.commands.try_recv().ok(),
@@ -135,6 +137,7 @@ impl Shard {
 
     /// Whether a connection's command is for the shard to carry out: it serves, and the connection wants more than to speak of the cluster.
     /// Others are answered here.
+    #[inline(never)]
     pub(super) fn is_served(&mut self, session: SessionId, command: &Command) -> bool {
         let follows = self.follows();
         if let Command::Opened { outbox, any_node, .. } = command {
@@ -199,6 +202,7 @@ impl Shard {
     }
 
     /// Applies a committed entry that this turn has not proposed.
+    #[inline(never)]
     fn apply_foreign(&mut self, entry: &Applicable) -> Result<(), Fault> {
         let Some((bytes, position)) = &entry.turn else {
             self.checkpoints.grew(ENTRY_BYTES);
@@ -227,7 +231,7 @@ impl Shard {
                 len: range.end - range.start,
             });
         }
-        match self.reign.as_ref() {
+        match self.reign.as_deref() {
             Some(Reign { serving: Some(_), .. }) => Err(Fault::Deposed),
             Some(Reign { asked: Some((term, serial, _)), link, .. }) if *serial == turn.serial && link.leads() == Some(*term) => {
                 self.begin_reign(turn.term)
@@ -252,6 +256,7 @@ impl Shard {
     }
 
     /// Ends the reign: everybody is sent away.
+    #[inline(never)]
     pub(super) fn depose(&mut self) {
         let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
         reign.serving = None;
@@ -276,6 +281,7 @@ impl Shard {
     }
 
     /// Proposes what is in the batch, and applies it once it is committed; nobody is answered yet.
+    #[inline(never)]
     pub(super) fn replicate(&mut self) -> Result<(), Fault> {
         let now = self.clock.now();
         let started = Instant::now();

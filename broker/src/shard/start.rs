@@ -151,7 +151,7 @@ impl Shard {
                 let back = parts.back.clone();
                 let opened = Opened { store: Arc::clone(&store), journal, last };
                 let link: Link = node.start(points, opened, move || drop(back.send(Command::Committed)))?;
-                (log, Some(Reign::new(link)))
+                (log, Some(Box::new(Reign::new(link))))
             }
         };
         Ok(Shard {
