@@ -99,10 +99,19 @@ pub async fn serve(
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
-    let started = {
+    let starting = {
         let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
         let tracer = tracer.clone();
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands)).await
+        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands))
+    };
+    let mut stop = std::pin::pin!(stop);
+    let started = tokio::select! {
+        started = starting => started,
+        () = &mut stop => {
+            // Recovery may take longer than an engine waits, and ends with the process as it would with a kill.
+            tracing::info!("stopping before recovery has ended; the next start begins it anew");
+            return Ok(());
+        }
     };
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
@@ -126,7 +135,7 @@ pub async fn serve(
     let mut shard_ended = std::pin::pin!(shard_ended);
     tokio::select! {
         outcome = &mut shard_ended => return Err(failed(outcome)),
-        () = stop => {}
+        () = &mut stop => {}
     }
     tracing::info!("stopping: no new connections; what is in flight is finished");
     readiness.set_draining();
