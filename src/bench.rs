@@ -8,6 +8,7 @@ mod call;
 mod contracts;
 mod core;
 mod figure;
+mod holding;
 mod latency;
 mod load;
 mod machine;
