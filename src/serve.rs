@@ -131,6 +131,7 @@ fn config(settings: Settings) -> Result<Config, Failure> {
         allowed_hosts: settings.allowed_hosts,
         allowed_origins: settings.allowed_origins,
         metrics_per_queue: settings.metrics_per_queue,
+        http_connections: settings.http_connections,
         otlp_endpoint: settings.otlp_endpoint,
         queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
     })
