@@ -9,6 +9,7 @@ mod cluster;
 mod contracts;
 mod core;
 mod figure;
+mod holding;
 mod latency;
 mod load;
 mod machine;

@@ -1,4 +1,4 @@
-//! Reaching a broker: the two flags that every client command has, and what a failed connection looks like to the user.
+//! Reaching a broker: the flags that client commands have for it, and what a failed connection looks like to the user.
 //!
 //! The protocol is the crate `qwerq`'s; this file turns its errors into [`Failure`]s.
 
@@ -42,6 +42,12 @@ impl BrokerArgs {
         Ok(self.builder().connect().await?)
     }
 
+    /// No broker at that address (any more): exit code 3.
+    pub(crate) fn unreachable(&self, what: &str) -> Failure {
+        let failure = Failure::unreachable(what).context(format!("broker: {}", self.address()));
+        failure.next_step("start one with `qwer-q serve`, or name another with --broker")
+    }
+
     /// A host without a port gets the broker's usual one; an empty variable, as compose files leave it, counts as not set.
     fn address(&self) -> String {
         let given = self.broker.split(',').map(str::trim).filter(|address| !address.is_empty());
@@ -56,6 +62,25 @@ fn with_port(address: &str) -> String {
         None => !address.contains(':'),
     };
     if host_only { format!("{address}:{}", qwerq_proto::BROKER_PORT) } else { address.to_owned() }
+}
+
+/// What a command that goes on for long does about a lost connection.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Broker")]
+pub(crate) struct ReconnectArgs {
+    /// Attempts to reach the broker again after a lost connection; 20 take about a minute
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    reconnect_attempts: u32,
+}
+
+impl ReconnectArgs {
+    pub(crate) fn policy(&self) -> Reconnect {
+        Reconnect { attempts: Some(self.reconnect_attempts), ..Reconnect::default() }
+    }
+
+    pub(crate) fn is_never(&self) -> bool {
+        self.reconnect_attempts == 0
+    }
 }
 
 /// Runs a client command's future on this thread.

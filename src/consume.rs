@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use qwerq::{Client, ConsumeOptions, Delivery, ErrorCode, FetchOptions, LeaseId, Reconnect, Settlement, StartAt, Subscription};
+use qwerq::{Client, ConsumeOptions, Delivery, ErrorCode, FetchOptions, LeaseId, Settlement, StartAt, Subscription};
 
-use crate::broker::{self, BrokerArgs, valid_name};
+use crate::broker::{self, BrokerArgs, ReconnectArgs, valid_name};
 use crate::failure::Failure;
 use crate::fate::{Fate, FateArgs};
 use crate::interruption::interruption;
@@ -48,6 +48,8 @@ pub(crate) struct ConsumeArgs {
     fate: FateArgs,
     #[command(flatten)]
     broker: BrokerArgs,
+    #[command(flatten)]
+    reconnect: ReconnectArgs,
 }
 
 pub(crate) fn run(args: ConsumeArgs) -> Result<(), Failure> {
@@ -55,8 +57,7 @@ pub(crate) fn run(args: ConsumeArgs) -> Result<(), Failure> {
 }
 
 async fn consume(args: ConsumeArgs) -> Result<(), Failure> {
-    let reconnect = Reconnect { attempts: Some(20), ..Reconnect::default() };
-    let client = args.broker.builder().reconnect(reconnect).connect().await?;
+    let client = args.broker.builder().reconnect(args.reconnect.policy()).connect().await?;
     let outcome = match args.fate.fate() {
         Fate::Settled(settlement) => subscribe(&client, &args, &settlement).await,
         Fate::Left => fetch_and_leave(&client, &args).await,

@@ -7,6 +7,9 @@ use std::process::ExitCode;
 
 use qwerq::Refusal;
 
+/// Where the pages of the error codes are, for whoever has the binary and not the sources.
+const PAGES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors/");
+
 /// Why the process ends with something other than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -31,6 +34,7 @@ pub(crate) struct Failure {
     cause: String,
     context: Vec<String>,
     next_step: Option<String>,
+    missing_queue: Option<String>,
 }
 
 impl Failure {
@@ -60,7 +64,7 @@ impl Failure {
     }
 
     fn new(exit: Exit, cause: impl Into<String>) -> Failure {
-        Failure { exit, cause: cause.into(), context: Vec::new(), next_step: None }
+        Failure { exit, cause: cause.into(), context: Vec::new(), next_step: None, missing_queue: None }
     }
 
     /// Writing to stdout failed; a closed pipe is not an error.
@@ -80,10 +84,18 @@ impl Failure {
                 failure = failure.context(format!("{name}: {value}"));
             }
         }
+        if refusal.known() == Some(qwerq_proto::ErrorCode::QueueNotFound) {
+            failure.missing_queue = refusal.detail("queue").or(queue).map(str::to_owned);
+        }
         match next_step(refusal, queue) {
             Some(step) => failure.next_step(step),
             None => failure,
         }
+    }
+
+    /// The queue that is not there, when that is what is wrong.
+    pub(crate) fn missing_queue(&self) -> Option<&str> {
+        self.missing_queue.as_deref()
     }
 
     /// Adds a line that says what was being done, or with what.
@@ -181,7 +193,7 @@ fn next_step(refusal: &Refusal, queue: Option<&str>) -> Option<String> {
         Code::ReservedQueue => "publish to the queue itself; only the broker writes to .dlq".into(),
         Code::Overloaded | Code::Draining | Code::NotLeader | Code::StorageFull => "try again later".to_owned(),
         Code::Internal => "read the broker's log".to_owned(),
-        code => format!("see docs/errors/{}.md", code.name()),
+        code => format!("see {PAGES}{}.md", code.name()),
     };
     Some(step)
 }

@@ -37,17 +37,20 @@ mod serve;
 mod setting;
 mod size;
 mod start_at;
+mod suggestion;
 mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use arguments::{Arguments, Command};
 use qwerq_broker::timestamp;
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut Arguments::command()).exit());
+    let outcome = match arguments.command {
         Command::Serve(args) => serve::run(args),
         Command::Queue(args) => queue::run(args),
         Command::Schema(args) => schema::run(args),
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            let failure = suggestion::add_to(failure, &matches);
             if !failure.is_silent() {
                 output::note(failure.report().trim_end());
             }

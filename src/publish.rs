@@ -1,6 +1,7 @@
 //! `qwer-q publish`: JSON lines from stdin, one text, or bytes as they are.
 //!
-//! Lines are read, encoded, sent and reported at the same time; a refused one does not stop the others, unless all or none were asked for.
+//! Lines are read, encoded, sent and reported at the same time; a refused one does not stop the others, unless all or none were asked for,
+//! and a broker that restarts is waited for.
 //! What a payload means is `contract.rs`'s business, how a result reads `receipt.rs`'s.
 
 use std::io::{self, BufRead, IsTerminal};
@@ -9,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use qwerq::{Client, ErrorCode, Message, PublishOptions, Published, Publisher, Receipt};
+use qwerq::{Client, Error, ErrorCode, Message, PublishOptions, Published, Publisher, Receipt, Reconnect};
 use tokio::sync::mpsc;
 
-use crate::broker::{self, BrokerArgs, valid_name};
+use crate::broker::{self, BrokerArgs, ReconnectArgs, valid_name};
 use crate::contract::Contract;
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -62,6 +63,8 @@ pub(crate) struct PublishArgs {
     json: bool,
     #[command(flatten)]
     broker: BrokerArgs,
+    #[command(flatten)]
+    reconnect: ReconnectArgs,
 }
 
 /// Bytes of a command line argument; a type of its own, because clap takes a Vec for a repeated argument.
@@ -78,7 +81,10 @@ async fn publish(args: PublishArgs) -> Result<(), Failure> {
         (None, Some(path)) => Some(read_raw(path)?),
         (None, None) => None,
     };
-    let client = args.broker.connect().await?;
+    // What reads stdin may live long enough to see its broker restart; one message is tried once.
+    let reads_stdin = one.is_none() && args.body.is_none();
+    let reconnect = if reads_stdin { args.reconnect.policy() } else { Reconnect::never() };
+    let client = args.broker.builder().reconnect(reconnect).connect().await?;
     let outcome = match (one, &args.body) {
         (Some(payload), _) => publish_one(&client, &args, payload).await,
         (None, Some(text)) => {
@@ -111,6 +117,9 @@ async fn publish_lines(client: &Client, args: &PublishArgs) -> Result<(), Failur
     let publisher = client.publisher(&args.queue);
     let (line_sender, lines) = mpsc::channel(LINES_AHEAD);
     let (attempt_sender, attempts) = mpsc::channel(LINES_AHEAD);
+    if io::stdin().is_terminal() {
+        output::note("note: a line is a message; Ctrl-D ends");
+    }
     std::thread::spawn(move || read_lines(io::stdin().lock(), &line_sender));
     let sending = send_lines(lines, attempt_sender, &encoder, &publisher, args);
     let mut reporting = std::pin::pin!(report_attempts(attempts, args));
@@ -124,7 +133,16 @@ async fn publish_lines(client: &Client, args: &PublishArgs) -> Result<(), Failur
 /// A line that was read, and what became of it so far.
 struct Attempt {
     line: u64,
-    receipt: Result<Receipt, Failure>,
+    submitted: Submitted,
+}
+
+enum Submitted {
+    /// On its way.
+    Sent(Receipt),
+    /// It cannot be read, or does not fit the contract.
+    Unfit(Failure),
+    /// The client does not take it.
+    NotTaken(Error),
 }
 
 async fn send_lines(
@@ -135,27 +153,29 @@ async fn send_lines(
     args: &PublishArgs,
 ) {
     while let Some((line, text)) = lines.recv().await {
-        let receipt = match encoder.line(text) {
-            Ok(payload) => publisher.submit(message(args, payload)).await.map_err(Failure::from),
-            Err(failure) => Err(failure),
+        let submitted = match encoder.line(text) {
+            Ok(payload) => publisher.submit(message(args, payload)).await.map_or_else(Submitted::NotTaken, Submitted::Sent),
+            Err(failure) => Submitted::Unfit(failure),
         };
-        if attempts.send(Attempt { line, receipt }).await.is_err() {
+        if attempts.send(Attempt { line, submitted }).await.is_err() {
             // The report has ended early, so nobody wants more.
             return;
         }
     }
 }
 
+/// Says of every line that was not published why, and in the end how many there were. A broker that is gone for good ends it.
 async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishArgs) -> Result<(), Failure> {
     let mut output = Output::stdout();
     let progress = progress::counter("{spinner} {human_pos} messages, {per_sec}", !io::stdin().is_terminal());
-    let (mut tally, mut refused) = (Tally::default(), 0_u64);
-    while let Some(attempt) = attempts.recv().await {
-        let outcome = match attempt.receipt {
-            Ok(receipt) => receipt.await,
-            Err(failure) => {
+    let (mut tally, mut refused, mut unknown) = (Tally::default(), 0_u64, Unknown::default());
+    while let Some(Attempt { line, submitted }) = attempts.recv().await {
+        let outcome = match submitted {
+            Submitted::Sent(receipt) => receipt.await,
+            Submitted::NotTaken(error) => Err(error),
+            Submitted::Unfit(failure) => {
                 refused += 1;
-                report_refusal(&progress, attempt.line, &failure);
+                report_refusal(&progress, line, &failure);
                 continue;
             }
         };
@@ -171,11 +191,19 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishAr
             }
             Err(error) if error.refusal().is_some() => {
                 refused += 1;
-                report_refusal(&progress, attempt.line, &broker::failure(error, Some(&args.queue)));
+                report_refusal(&progress, line, &broker::failure(error, Some(&args.queue)));
+            }
+            // The client is on its way back to the broker, and the lines behind this one wait for that.
+            Err(Error::Disconnected { maybe_stored: true }) => {
+                let is_first = unknown.add(line);
+                if is_first && !args.reconnect.is_never() {
+                    progress.suspend(|| output::note("note: the connection to the broker is lost; trying to reach it again"));
+                }
             }
             Err(error) => {
                 output.flush()?;
-                return Err(Failure::from(error).context(format!("at line {}, after {} messages", attempt.line, tally.published)));
+                let place = format!("at line {line}, after {} messages", tally.published);
+                return Err(unknown.add_to(gone(error, args)).context(place));
             }
         }
         progress.set_position(tally.published + refused);
@@ -185,9 +213,56 @@ async fn report_attempts(mut attempts: mpsc::Receiver<Attempt>, args: &PublishAr
         output.line(tally.words())?;
     }
     output.flush()?;
-    match refused {
-        0 => Ok(()),
-        _ => Err(Failure::failed(format!("{refused} of {} messages were not published", tally.published + refused))),
+    match (refused, unknown.count) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(unknown.add_to(Failure::failed("the connection was lost before the broker had answered for all messages"))),
+        _ => {
+            let total = tally.published + refused + unknown.count;
+            Err(unknown.add_to(Failure::failed(format!("{refused} of {total} messages were not published"))))
+        }
+    }
+}
+
+/// Why the client takes and sends nothing any more.
+fn gone(error: Error, args: &PublishArgs) -> Failure {
+    match error {
+        // It has given up between two lines.
+        Error::Closed => args.broker.unreachable("the connection to the broker was lost, and it did not come back"),
+        error => error.into(),
+    }
+}
+
+/// Lines that were on their way when a connection was lost. Sent again they might be stored twice, so it is said which they are.
+#[derive(Debug, Default)]
+struct Unknown {
+    count: u64,
+    /// First and last of those that were lost together.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Unknown {
+    /// Whether it is the first of a lost connection.
+    fn add(&mut self, line: u64) -> bool {
+        self.count += 1;
+        match self.ranges.last_mut() {
+            Some((_, last)) if *last + 1 == line => {
+                *last = line;
+                false
+            }
+            _ => {
+                self.ranges.push((line, line));
+                true
+            }
+        }
+    }
+
+    fn add_to(&self, failure: Failure) -> Failure {
+        if self.ranges.is_empty() {
+            return failure;
+        }
+        let range = |(first, last): &(u64, u64)| if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+        let ranges: Vec<String> = self.ranges.iter().map(range).collect();
+        failure.context(format!("{}: on the way when the connection was lost, so stored or not", ranges.join(", ")))
     }
 }
 
@@ -369,6 +444,16 @@ mod tests {
             seen.push((line, text.ok()));
         }
         assert_eq!(seen, [(1, Some("one".into())), (4, None), (5, Some("five".into()))]);
+    }
+
+    #[test]
+    fn lines_of_unknown_fate_are_told_by_their_ranges() {
+        let mut unknown = Unknown::default();
+        assert_eq!(unknown.add_to(Failure::failed("x")), Failure::failed("x"));
+        let firsts: Vec<bool> = [3, 4, 5, 9].into_iter().map(|line| unknown.add(line)).collect();
+        assert_eq!((firsts, unknown.count), (vec![true, false, false, true], 4));
+        let report = unknown.add_to(Failure::failed("x")).report();
+        assert_eq!(report, "error: x\n  lines 3 to 5, line 9: on the way when the connection was lost, so stored or not\n");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use qwerq_core::QueueOptions;
 use qwerq_core::options::SchemaMode;
 
 use crate::failure::Failure;
-use crate::interruption::interruption;
+use crate::interruption::interruption_then_exit;
 use crate::output;
 use proto_compiler::ProtoCompiler;
 use settings::{BROKER_SETTINGS, DurabilityMode, Settings, queue_default_settings};
@@ -80,7 +80,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
     let config = config(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("the system refuses threads: {error}")))?;
-    let served = runtime.block_on(async { qwerq_broker::serve(config, Arc::new(ProtoCompiler), announce, interruption()).await });
+    let served = runtime.block_on(async { qwerq_broker::serve(config, Arc::new(ProtoCompiler), announce, interruption_then_exit()).await });
     // A connection may still wait for a slow peer; nothing of it matters once the broker is drained.
     runtime.shutdown_background();
     served.map_err(|error| chain(&error))

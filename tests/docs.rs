@@ -117,17 +117,6 @@ fn prometheus_takes_the_configuration() {
     assert!(checked.status.success(), "{checked:?}");
 }
 
-#[test]
-fn what_the_compose_files_mount_is_there() {
-    for name in ["compose.yaml", "compose.monitoring.yaml"] {
-        let text = fs::read_to_string(root().join(name)).expect("the file is there");
-        let mounted: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split(':').next()).collect();
-        for file in mounted {
-            assert!(root().join(file).is_file(), "{name} mounts {file}, which is not there");
-        }
-    }
-}
-
 /// The anchor that forges give a heading.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

@@ -128,6 +128,21 @@ fn promtool_accepts_the_alert_rules() {
     assert!(passed, "{said}");
 }
 
+#[test]
+fn alerts_fire_for_trouble_and_for_nothing_else() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/alerts.test.yml");
+    let Some((passed, said)) = promtool(&["test", "rules", path.to_str().expect("UTF-8")], "") else { return };
+    assert!(passed, "{said}");
+}
+
+#[test]
+fn every_alert_is_tried() {
+    let tests = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/alerts.test.yml")).expect("it is there");
+    for name in docs("alerts.yml").lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname: {name}\n        exp_alerts:\n")), "tests/data/alerts.test.yml never sees {name} fire");
+    }
+}
+
 /// Families by name, with their types.
 fn families(page: &str) -> BTreeMap<String, String> {
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

@@ -52,6 +52,17 @@ fn the_first_five_minutes_go_as_the_quickstart_shows() {
     assert!(compared >= 8, "the quickstart shows what its commands print, not only {compared} times");
 }
 
+#[test]
+fn the_quickstart_installs_what_the_tests_bring_along() {
+    let page = fs::read_to_string(root().join("docs/quickstart.md")).expect("the page is there");
+    let line = page.lines().find_map(|line| line.strip_prefix("npm install ")).expect("it installs packages");
+    let pinned = fs::read_to_string(root().join("sdk-templates/typescript/runtime/package.json")).expect("the runtime is there");
+    for package in line.split(' ') {
+        let (name, major) = package.rsplit_once('@').expect("a version that will not change under the reader");
+        assert!(pinned.contains(&format!("\"{name}\": \"{major}.")), "the tests run with another {name} than {major}");
+    }
+}
+
 /// What the blocks that need the network would have installed.
 fn bring_packages(folder: &Path, modules: &Path) {
     let (shop, billing) = (folder.join("shop"), folder.join("billing"));

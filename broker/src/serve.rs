@@ -123,7 +123,16 @@ pub async fn serve(
         node,
         cluster,
     };
-    let started = tokio::task::spawn_blocking(move || Shard::start(parts, inbox)).await;
+    let starting = tokio::task::spawn_blocking(move || Shard::start(parts, inbox));
+    let mut stop = std::pin::pin!(stop);
+    let started = tokio::select! {
+        started = starting => started,
+        () = &mut stop => {
+            // Recovery may take longer than an engine waits, and ends with the process as it would with a kill.
+            tracing::info!("stopping before recovery has ended; the next start begins it anew");
+            return Ok(());
+        }
+    };
     let shard = started
         .map_err(|_| ServeError::Lost { what: "starting thread" })?
         .map_err(|source| ServeError::Start { directory: config.data_dir.clone(), source: Box::new(source) })?;
@@ -146,7 +155,7 @@ pub async fn serve(
     let mut shard_ended = std::pin::pin!(shard_ended);
     tokio::select! {
         outcome = &mut shard_ended => return Err(failed(outcome)),
-        () = stop => {}
+        () = &mut stop => {}
     }
     tracing::info!("stopping: no new connections; what is in flight is finished");
     readiness.set_draining();

@@ -18,6 +18,8 @@ pub(super) struct Memory {
     pub(super) queued: u64,
     /// Anonymous memory: what the broker allocated, without mapped files that the kernel may drop.
     pub(super) queued_anonymous: u64,
+    /// Files with them.
+    pub(super) queued_files: u64,
     pub(super) ready_after_kill: Duration,
 }
 
@@ -32,12 +34,13 @@ pub(super) async fn run(launch: &Launch, load: &Load, sample: &Sample, messages:
     let client = target.connect(load.window).await?;
     publish::publish(&[client], &load, sample).await?;
     let queued_anonymous = broker.memory_bytes("RssAnon")?;
+    let queued_files = broker.file_bytes()?;
     let ready_after_kill = broker.crash_and_restart()?;
     let queued = depth(&target, &load.queue_names()[0]).await?;
     if queued != messages {
         return Err(Failure::failed(format!("{messages} messages were acknowledged, {queued} are there after a kill and a restart")));
     }
-    Ok(Memory { idle, empty_files, queued, queued_anonymous, ready_after_kill })
+    Ok(Memory { idle, empty_files, queued, queued_anonymous, queued_files, ready_after_kill })
 }
 
 async fn depth(target: &Target, queue: &str) -> Result<u64, Failure> {

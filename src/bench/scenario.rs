@@ -13,7 +13,7 @@ use super::machine::BATCHES;
 use super::monitoring::{Eye, Watcher};
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
-use super::{call, cluster, contracts, memory, monitoring, outage, pairs, publish, round_trip, single};
+use super::{call, cluster, contracts, holding, memory, monitoring, outage, pairs, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// What `--scenario` names.
@@ -35,7 +35,7 @@ pub(super) enum Scenario {
     Call,
     /// Throughput with a contract against without, in alternating pairs
     Validation,
-    /// Memory, disk and restart with messages queued
+    /// Memory, disk and restart with messages queued; memory of queues and clients
     Memory,
     /// Throughput while metrics and events are watched, or a dashboard is open, and a scrape of 20,000 queues
     Monitoring,
@@ -219,8 +219,13 @@ impl Bench {
         figures.add("memory.empty_file_bytes", run.empty_files as f64, "B");
         figures.add("memory.queued_messages", run.queued as f64, "msg");
         figures.add("memory.queued_anonymous_bytes", run.queued_anonymous as f64, "B");
+        figures.add("memory.queued_file_bytes", run.queued_files as f64, "B");
         let ready = run.ready_after_kill.as_secs_f64() * 1e3;
         figures.add("memory.ready_after_kill_ms", ready, "ms");
+        let one = holding::run(&self.launch).await?;
+        figures.add("memory.queue_bytes", one.queue, "B");
+        figures.add("memory.connection_bytes", one.connection, "B");
+        figures.add("memory.consumer_bytes", one.consumer, "B");
         Ok(())
     }
 

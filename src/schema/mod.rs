@@ -40,9 +40,9 @@ pub(crate) struct SchemaArgs {
 enum SchemaCommand {
     /// Make a message of a .proto file the contract of a queue, or each rpc of a service that of its own queue
     #[command(after_help = "Examples:\n  qwer-q schema register -q orders -p shop.proto -m shop.v1.Order\n  \
-        qwer-q schema register -q pricing.quote -p pricing.proto -m shop.QuoteRequest --reply shop.Quote\n  \
-        qwer-q schema register -p pricing.proto --service shop.Pricing      # rpc GetQuote: queue pricing.get_quote\n  \
-        qwer-q schema register -q orders -p proto/shop/v1/order.proto -m shop.v1.Order -I proto -I vendor")]
+        qwer-q schema register -q orders -p shop/v1/order.proto -m shop.v1.Order -I .\n  \
+        qwer-q schema register -q quotes -p shop.proto -m shop.Ask --reply shop.Quote\n  \
+        qwer-q schema register -p shop.proto --service shop.Pricing")]
     Register(register::RegisterArgs),
     /// List the contracts of all queues, or all versions of one
     #[command(after_help = "Examples:\n  qwer-q schema list\n  qwer-q schema list -q orders\n  \

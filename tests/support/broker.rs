@@ -60,8 +60,18 @@ impl Broker {
 
     /// SIGTERM, and the exit status.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.ask_to_stop();
+        self.ended()
+    }
+
+    /// SIGTERM.
+    pub(crate) fn ask_to_stop(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the broker runs");
+    }
+
+    /// The exit status, when it has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
         self.child.wait().expect("the broker was ours")
     }
 

@@ -2,11 +2,13 @@
 //!
 //! It decides nothing: when to checkpoint, and what a failure means, is the shard's.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 
-use super::{Checkpoint, Checkpointed, Payloads, Store, StoreError};
+use super::{Checkpoint, Checkpointed, Location, Payloads, Store, StoreError};
 
 /// Called on the checkpoint thread when a checkpoint has ended.
 pub type WhenDone = Box<dyn FnOnce(Result<Checkpointed, StoreError>) + Send>;
@@ -21,12 +23,30 @@ struct Job {
 #[error("a checkpoint is already waiting")]
 pub struct CheckpointPending(pub Box<Checkpoint>);
 
-/// Writes checkpoints one after the other on a thread of its own. Dropping it waits for the one
-/// that runs and the one that waits.
+/// Writes checkpoints one after the other on a thread of its own. Dropping it abandons the one
+/// that runs and the one that waits: the store is then as after a crash, and nothing is lost, since
+/// what they would have taken over is in the journal. A stop must not take as long as a checkpoint on
+/// a slow disk.
 #[derive(Debug)]
 pub struct Checkpointer {
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
+    abandoned: Arc<AtomicBool>,
+}
+
+/// Payloads for as long as somebody wants the checkpoint; a large one reads them again and again.
+struct WhileWanted<P> {
+    payloads: P,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl<P: Payloads> Payloads for WhileWanted<P> {
+    fn read(&self, location: Location, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the checkpoint is abandoned"));
+        }
+        self.payloads.read(location, out)
+    }
 }
 
 impl Checkpointer {
@@ -37,6 +57,8 @@ impl Checkpointer {
     pub fn start(store: Arc<Store>, payloads: impl Payloads + Send + 'static) -> Result<Self, StoreError> {
         let path = store.dir().to_owned();
         let (jobs, inbox) = mpsc::sync_channel::<Job>(1);
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let payloads = WhileWanted { payloads, abandoned: Arc::clone(&abandoned) };
         let run = move || {
             yield_to_the_shard();
             for job in inbox {
@@ -45,7 +67,12 @@ impl Checkpointer {
         };
         let thread = thread::Builder::new().name("checkpoint".to_owned()).spawn(run);
         let thread = thread.map_err(|source| StoreError::Io { action: "start the checkpoint thread of", path, source })?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), abandoned })
+    }
+
+    /// Ends what runs and what waits with an error, as soon as it reads the next payloads.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     /// Hands over a checkpoint, without waiting. `when_done` is called when it is durable or has
@@ -76,6 +103,7 @@ fn yield_to_the_shard() {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
+        self.abandon();
         drop(self.jobs.take());
         // A thread that panicked has said so; there is nobody to pass the panic on to.
         let _ = self.thread.take().map(JoinHandle::join);

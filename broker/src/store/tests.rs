@@ -460,9 +460,49 @@ fn the_checkpointer_takes_one_at_a_time_and_reports() {
     for _ in 0..3 {
         open_gate.send(()).unwrap();
     }
-    drop((checkpointer, done));
+    drop(done);
     let last = results.iter().last().unwrap().unwrap();
+    drop(checkpointer);
     assert_eq!((last.applied, store.applied().unwrap()), (applied(3), applied(3)));
+    assert_eq!(numbers(&store, 1), [0, 1, 2]);
+}
+
+#[test]
+fn a_checkpoint_that_is_abandoned_leaves_nothing_behind() {
+    use std::sync::{Arc, Mutex, mpsc};
+    /// Says that it reads, and goes on when it is told to.
+    struct Gate(Segment, mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
+    impl Payloads for Gate {
+        fn read(&self, location: Location, out: &mut Vec<u8>) -> io::Result<()> {
+            self.1.send(()).map_err(io::Error::other)?;
+            self.2.lock().unwrap().recv().map_err(io::Error::other)?;
+            self.0.read(location, out)
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { chunk_bytes: 1 << 14, ..StoreOptions::default() };
+    let store = Arc::new(Store::open(dir.path(), options).unwrap());
+    let mut segment = Segment::default();
+    // More than is read at once, and more than one transaction.
+    let messages = vec![run(&mut segment, live(1, 0), &[200_000, 200_000, 200_000])];
+    let checkpoint = Checkpoint { messages, applied: applied(1), ..Checkpoint::default() };
+    let ((reading, reads), (go, gone)) = (mpsc::channel(), mpsc::channel());
+    let gate = Gate(Segment(segment.0.clone()), reading, Mutex::new(gone));
+    let checkpointer = Checkpointer::start(Arc::clone(&store), gate).unwrap();
+    let (done, results) = mpsc::channel();
+    checkpointer.submit(checkpoint.clone(), Box::new(move |result| done.send(result).unwrap())).unwrap();
+    reads.recv().unwrap();
+    checkpointer.abandon();
+    go.send(()).unwrap();
+    assert!(results.recv().unwrap().is_err());
+    assert!(reads.try_recv().is_err(), "it is not read to its end");
+    drop(checkpointer);
+    assert_eq!(store.applied().unwrap(), Applied::default());
+    // The same checkpoint after the next start.
+    drop(store);
+    let store = Store::open(dir.path(), options).unwrap();
+    assert_eq!(numbers(&store, 1), [] as [u64; 0]);
+    store.checkpoint(checkpoint, &segment).unwrap();
     assert_eq!(numbers(&store, 1), [0, 1, 2]);
 }
 

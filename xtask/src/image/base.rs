@@ -26,6 +26,10 @@ pub(super) fn stand_in(buildah: &Buildah, folder: &Path) -> Result<()> {
     let (_, release) = name.rsplit_once('-').context("the name ends with the release of Debian")?;
     let files = folder.join("base");
     if files.exists() {
+        // One that was interrupted leaves its proc mounted.
+        if files.join("proc/self").exists() {
+            succeed(Command::new("umount").arg(files.join("proc")))?;
+        }
         fs::remove_dir_all(&files)?;
     }
     succeed(Command::new("debootstrap").args(["--variant=minbase", &format!("--include={PACKAGES}"), release]).arg(&files))?;

@@ -69,7 +69,6 @@ pub(crate) fn run(args: &Args, tally: &mut Tally) -> Result<Outcome> {
     println!("==> image");
     let began = Instant::now();
     let buildah = Buildah::new(&folder(), &args.storage_driver);
-    let binary = binary(&args.profile)?;
     let options = match args.full {
         true => {
             base::stand_in(&buildah, &folder())?;
@@ -78,11 +77,11 @@ pub(crate) fn run(args: &Args, tally: &mut Tally) -> Result<Outcome> {
             // Layers are kept, so that a second run has the dependencies already.
             ["--layers".to_owned(), "--build-arg".to_owned(), profile, "--volume".to_owned(), mounted(&registry)].to_vec()
         }
-        false => ["--build-context".to_owned(), format!("build={}", build_stage(&binary)?.display())].to_vec(),
+        false => ["--build-context".to_owned(), format!("build={}", build_stage(&binary(&args.profile)?)?.display())].to_vec(),
     };
     buildah.build(&args.tag, &options)?;
     println!("built {} in {:.1} s", args.tag, began.elapsed().as_secs_f64());
-    trial::run(&buildah, &args.tag, &binary, tally)?;
+    trial::run(&buildah, &args.tag, tally)?;
     println!("<== image: Passed in {:.1} s", began.elapsed().as_secs_f64());
     Ok(Outcome::Passed)
 }
