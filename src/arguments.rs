@@ -184,7 +184,7 @@ Exit codes: 0 done or up to date, 1 failed, refused or stale, 2 wrong usage, 3 c
 Examples:
   qwer-q gen                       # what qwerq.toml says, from the broker
   qwer-q gen --locked              # the same from qwerq.lock, offline
-  qwer-q gen --check               # for CI, offline: is the code that of the lock?
+  qwer-q gen --check               # in CI, offline: is the code the lock's?
   qwer-q gen verify                # for CI: is the lock what the broker has?
   qwer-q gen --lang rust --out src/qwerq
   qwer-q gen --lang rust --out src/qwerq --from proto/

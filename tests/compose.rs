@@ -98,8 +98,9 @@ fn the_monitoring_finds_its_files_and_the_broker() {
     };
     let is_a_port_of_a_service = |address: &str| {
         let (host, port) = address.trim_start_matches("http://").split_once(':').expect("host and port");
+        let port: u64 = port.parse().expect("a number");
         let ports = services.get(host).and_then(|service| service["ports"].as_array());
-        ports.is_some_and(|ports| ports.iter().any(|open| open["target"].to_string() == port))
+        ports.is_some_and(|ports| ports.iter().any(|open| open["target"] == port))
     };
 
     let prometheus = "docs/monitoring/prometheus.yml";
