@@ -16,7 +16,7 @@ use super::log::Log;
 use super::mark::Mark;
 use super::raft::{ELECTION_MAX, Raft, Turn};
 use super::record;
-use crate::files::DiskFiles;
+use crate::files::{DiskFiles, Files};
 use crate::journal::Position;
 use crate::store::RowChange;
 
@@ -61,9 +61,9 @@ pub(crate) struct Applicable {
 
 /// The link between a shard and its cluster. Dropping it stops the node's Raft and lets the journal go, and waits for
 /// both.
-pub(crate) struct Link {
+pub(crate) struct Link<F: Files = DiskFiles> {
     pub(super) raft: openraft::Raft<Raft>,
-    pub(super) log: Log<DiskFiles>,
+    pub(super) log: Log<F>,
     pub(super) queue: Arc<Queue>,
     pub(super) lease: Arc<Lease>,
     pub(super) standing: Arc<Standing>,
@@ -84,7 +84,7 @@ pub(crate) enum Interruption {
     Replaced,
 }
 
-impl Link {
+impl<F: Files> Link<F> {
     /// The term that this node leads in, by Raft.
     pub(crate) fn leads(&self) -> Option<u64> {
         self.standing.leads()
@@ -97,7 +97,12 @@ impl Link {
 
     /// Whether the leader of `term` may serve right now.
     pub(crate) fn may_serve(&self, term: u64) -> bool {
-        self.leads() == Some(term) && self.lease.holds(term, Instant::now())
+        self.may_serve_at(term, Instant::now())
+    }
+
+    /// Whether it may at `now`.
+    pub(crate) fn may_serve_at(&self, term: u64, now: Instant) -> bool {
+        self.leads() == Some(term) && self.lease.holds(term, now)
     }
 
     /// Waits until the leader of `term` may serve, unless it does not lead any more or that takes too long.
@@ -188,7 +193,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl<F: Files> Drop for Link<F> {
     fn drop(&mut self) {
         self.set_serving(None);
         drop(self.stop.take());

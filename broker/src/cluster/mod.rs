@@ -19,7 +19,13 @@ mod on_wire;
 mod points;
 mod raft;
 mod record;
+mod rpc;
+mod runtime;
+#[cfg(test)]
+mod simulation;
 mod status;
+mod tenure;
+mod watch;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};
 pub(crate) use mark::{Mark, is_own};
@@ -28,4 +34,5 @@ pub(crate) use on_wire::{add, change, runs_alone};
 pub(crate) use points::Points;
 pub(crate) use raft::Address;
 pub(crate) use record::id_of;
+pub(crate) use tenure::{Consequence, LOOK_AGAIN, Tenure};
 pub(crate) use status::{ANY_NODE, Change, Cluster, ClusterError, ClusterStatus, Member, Role};

@@ -60,6 +60,26 @@ impl Points {
         Points { version: VERSION, node_id, cluster_id: None, vote: None, purged: None, invited: Vec::new(), healing: None }
     }
 
+    /// The node has lost its log: it does not vote before it has caught up, see `healing.rs`.
+    pub(crate) fn lose_log(&mut self) {
+        self.healing = Some(Healing { until: None });
+        self.purged = None;
+        // It must not go on as a leader whose log it does not have any more.
+        if let Some(vote) = self.vote.as_mut().filter(|vote| vote.leader_id.node_id == self.node_id) {
+            vote.committed = false;
+        }
+    }
+
+    /// The store reaches `mark`, and the journal holds entries from its index `held` on. Says whether that is a snapshot's doing, behind
+    /// which the log begins: then the points have changed.
+    pub(crate) fn begins_behind(&mut self, mark: Option<LogId>, held: u64) -> bool {
+        let begins = mark.is_some() && held > self.kept_from().unwrap_or(1);
+        if begins {
+            self.purged = mark;
+        }
+        begins
+    }
+
     /// The journal's index of the oldest entry that is kept.
     pub(crate) fn kept_from(&self) -> Option<u64> {
         self.purged.map(|purged| journal_index(purged.index) + 1)

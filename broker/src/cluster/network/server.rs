@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openraft::raft::VoteResponse;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -14,7 +13,7 @@ use super::super::image::Incoming;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
-use super::super::{healing, home};
+use super::super::{home, rpc};
 use super::{
     FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind,
 };
@@ -120,20 +119,11 @@ impl<F: Files> Answering<F> {
     async fn answer(&self, wire: &mut Wire, kind: u8, body: bytes::Bytes, from: u64) -> io::Result<()> {
         match kind {
             kind::APPEND => {
-                let request = append::decode(body)?;
-                let (vote, commit) = (request.vote, request.leader_commit);
-                let response = self.raft.append_entries(request).await.map_err(io::Error::other)?;
-                healing::heard(&self.log, vote, commit).await.map_err(io::Error::other)?;
+                let response = rpc::append(&self.raft, &self.log, append::decode(body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
             kind::VOTE => {
-                let response = if self.log.is_healing() {
-                    // It may have lost what it had promised to keep, see `healing.rs`.
-                    let vote = self.raft.metrics().borrow().vote;
-                    VoteResponse::new(vote, self.log.last(), false)
-                } else {
-                    self.raft.vote(json(&body)?).await.map_err(io::Error::other)?
-                };
+                let response = rpc::vote(&self.raft, &self.log, json(&body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::VOTED, &response).await
             }
             kind::ELECT => {
