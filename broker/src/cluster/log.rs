@@ -174,7 +174,8 @@ impl<F: Files> Log<F> {
         Ok(log)
     }
 
-    fn new(journal: Journal<F>, files: F, points: Points, last: Option<LogId>, applied: u64) -> (Log<F>, Writer<F>, Receiver<Job<F>>) {
+    fn new(journal: Journal<F>, files: F, mut points: Points, last: Option<LogId>, applied: u64) -> (Log<F>, Writer<F>, Receiver<Job<F>>) {
+        points.resign();
         let (jobs, inbox) = channel();
         let reader = journal.reader();
         let node_id = points.node_id;
