@@ -104,8 +104,9 @@ fn chain(error: &dyn std::error::Error) -> Failure {
 }
 
 fn announce(addresses: qwerq_broker::Addresses) {
-    // The one line on stdout, once both ports answer. A closed pipe is not an error.
-    let line = format!("qwer-q {} is ready: broker {}, http {}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
+    // The one line on stdout, once all ports answer. A closed pipe is not an error.
+    let cluster = addresses.cluster.map(|address| format!(", cluster {address}")).unwrap_or_default();
+    let line = format!("qwer-q {} is ready: broker {}, http {}{cluster}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
     let _ = std::io::stdout().write_all(line.as_bytes());
 }
 

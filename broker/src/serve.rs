@@ -62,6 +62,8 @@ pub struct Addresses {
     pub broker: SocketAddr,
     /// HTTP.
     pub http: SocketAddr,
+    /// Other nodes; `None`: the broker runs alone.
+    pub cluster: Option<SocketAddr>,
 }
 
 /// Runs a broker until `stop` completes, then drains it. `proto_text` compiles what comes as text over HTTP.
@@ -84,7 +86,7 @@ pub async fn serve(
     // Both ports are taken before recovery, so that a second broker fails at once; they answer when it is done.
     let broker_listener = listen(SocketAddr::new(config.bind, config.port), "--port").await?;
     let http_listener = listen(SocketAddr::new(config.bind, config.http_port), "--metrics-port").await?;
-    let addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)? };
+    let mut addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)?, cluster: None };
 
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
@@ -92,7 +94,9 @@ pub async fn serve(
     let tracer = config.otlp_endpoint.clone().map(|endpoint| Tracer::start(endpoint, Arc::clone(&metrics)));
     let (node, cluster) = match &config.cluster {
         Some(cluster) => {
-            let (node, cluster) = become_node(&config, cluster, addresses).await?;
+            let listener = listen(cluster.bind, "--cluster-bind").await?;
+            addresses.cluster = Some(address_of(&listener)?);
+            let (node, cluster) = become_node(&config, cluster, listener, addresses)?;
             (Some(Arc::new(node)), Some(cluster))
         }
         None => (None, None),
@@ -180,11 +184,11 @@ fn run_shard(mut shard: Shard) -> Result<(), Fault> {
     }
 }
 
-/// Takes the port for other nodes, and says where this one is reached.
-async fn become_node(config: &Config, cluster: &ClusterConfig, ports: Addresses) -> Result<(Node, Cluster), ServeError> {
-    let listener = listen(cluster.bind, "--cluster-bind").await?;
-    let port = address_of(&listener)?.port();
-    let listener = listener.into_std().map_err(|_| ServeError::Lost { what: "listening socket" })?;
+/// The node of a cluster that this broker is to be.
+fn become_node(config: &Config, cluster: &ClusterConfig, listener: TcpListener, ports: Addresses) -> Result<(Node, Cluster), ServeError> {
+    let lost = || ServeError::Lost { what: "listening socket" };
+    let port = ports.cluster.ok_or_else(lost)?.port();
+    let listener = listener.into_std().map_err(|_| lost())?;
     let address = cluster.address(port, ports.broker.port(), ports.http.port());
     tracing::info!(
         node = cluster.node_id,

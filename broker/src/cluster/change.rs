@@ -98,15 +98,24 @@ impl Changer {
         let address = Address { raft: raft_address.to_owned(), ..welcome.address };
         self.raft.add_learner(id, address, false).await.map_err(|error| self.failed("it was not taken up", &error))?;
         tracing::info!(node = id, address = raft_address, "a node joins and copies what there is");
-        self.until(CATCH_UP, format!("node {id} is a learner and has not caught up yet; add it again to go on"), |status| {
-            let member = status.members.iter().find(|member| member.id == id);
-            member.is_some_and(|member| member.lag.is_some_and(|lag| lag <= CLOSE))
-        })
-        .await?;
+        self.catch_up(id).await?;
         let voters = ChangeMembers::AddVoterIds([id].into());
         self.raft.change_membership(voters, true).await.map_err(|error| self.failed("it is a learner still", &error))?;
         tracing::info!(node = id, "a node has caught up and votes now");
         Ok(())
+    }
+
+    /// Waits until a node has what there is. One that got a snapshot starts anew from it, so it must have answered after that, too.
+    async fn catch_up(&self, id: u64) -> Result<(), ClusterError> {
+        let close = |status: &ClusterStatus| {
+            let member = status.members.iter().find(|member| member.id == id);
+            member.filter(|member| member.lag.is_some_and(|lag| lag <= CLOSE)).and_then(|member| member.last_contact_ms)
+        };
+        let otherwise = || format!("node {id} is a learner and has not caught up yet; add it again to go on");
+        self.until(CATCH_UP, otherwise(), |status| close(status).is_some()).await?;
+        let since = Instant::now();
+        let after = |contact_ms: u64| Duration::from_millis(contact_ms) + HEARTBEAT < since.elapsed();
+        self.until(CATCH_UP, otherwise(), |status| close(status).is_some_and(after)).await
     }
 
     async fn remove(&self, status: &ClusterStatus, id: u64) -> Result<(), ClusterError> {

@@ -1,8 +1,8 @@
 //! The shard's end of the cluster: it proposes turns, takes what is committed, and asks whether it may serve.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,12 +16,13 @@ use super::log::Log;
 use super::mark::Mark;
 use super::raft::{ELECTION_MAX, Raft, Turn};
 use super::record;
+use super::runtime::now;
 use crate::files::{DiskFiles, Files};
 use crate::journal::Position;
 use crate::store::RowChange;
 
 /// How long a leader waits for a quorum before it stops serving.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2 * ELECTION_MAX.as_millis() as u64);
+pub(crate) const PATIENCE: Duration = ELECTION_MAX.saturating_mul(2);
 
 /// What this node is, as its parts tell each other.
 #[derive(Debug, Default)]
@@ -38,6 +39,8 @@ pub(crate) struct Standing {
     pub(crate) failed: AtomicBool,
     /// A snapshot is ready to take the place of its files.
     pub(crate) replaced: AtomicBool,
+    /// When a leader was last heard.
+    heard: Mutex<Option<Instant>>,
 }
 
 impl Standing {
@@ -45,6 +48,16 @@ impl Standing {
     pub(crate) fn leads(&self) -> Option<u64> {
         let term = self.led.load(Ordering::Acquire);
         (term > 0 && !self.yielding.load(Ordering::Acquire)).then_some(term)
+    }
+
+    /// When a leader was last heard.
+    pub(crate) fn heard(&self) -> Option<Instant> {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A leader is heard, this moment.
+    pub(crate) fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now());
     }
 }
 

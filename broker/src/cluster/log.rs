@@ -204,6 +204,18 @@ impl<F: Files> Log<F> {
         self.shared.synced.subscribe()
     }
 
+    /// What a checkpoint would keep of a record of the journal.
+    #[cfg(test)]
+    pub(crate) fn journal_applied(&self, index: u64) -> Option<Applied> {
+        self.reader.applied(index).ok()
+    }
+
+    /// Says that the disk is further than it is.
+    #[cfg(test)]
+    pub(crate) fn pretend_synced(&self, log_id: LogId) {
+        self.shared.synced.send_replace(Synced::Through(Some(log_id)));
+    }
+
     /// The last entry that is on the disk, at most `log_id`.
     pub(crate) fn at_most_synced(&self, log_id: Option<LogId>) -> Option<LogId> {
         match *self.shared.synced.borrow() {
@@ -298,10 +310,9 @@ impl<F: Files> Log<F> {
         let read = blocking(move || read_journal(&reader, start, until, bytes_max)).await;
         let mut entries = read.ok_or_else(|| on_read(&LogError::Stopped))?.map_err(|error| on_read(&error))?;
         let so_far: usize = entries.iter().map(bytes_of).sum();
-        let reached = entries.last().map_or(start, |entry| entry.log_id.index + 1);
-        // What was in memory then may be in the files only now; whoever wants all of it goes on.
-        if reached == cached_from && reached < end && so_far < bytes_max {
-            entries.extend(Box::pin(self.read(reached, end, bytes_max - so_far)).await?);
+        // What was in memory then may be in the files only now.
+        if so_far < bytes_max && cached_from < end {
+            entries.extend(Box::pin(self.read(cached_from, end, bytes_max - so_far)).await?);
         }
         Ok(entries)
     }

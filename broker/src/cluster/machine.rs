@@ -41,12 +41,12 @@ impl<F: Files> Machine<F> {
 }
 
 /// The store as of its last checkpoint.
-pub(crate) fn snapshot(store: &Store) -> Result<Option<Snapshot>, StoreError> {
+fn snapshot(store: &Store) -> Result<Snapshot, StoreError> {
     let view = store.snapshot()?;
-    let Some(mark) = Mark::of_snapshot(&view)?.filter(|mark| mark.last.is_some()) else { return Ok(None) };
+    let mark = Mark::of_snapshot(&view)?.unwrap_or_default();
     let snapshot_id = mark.last.map(|last| last.to_string()).unwrap_or_default();
     let meta = SnapshotMeta { last_log_id: mark.last, last_membership: mark.membership, snapshot_id };
-    Ok(Some(Snapshot { meta, snapshot: Box::new(Image(view)) }))
+    Ok(Snapshot { meta, snapshot: Box::new(Image(view)) })
 }
 
 fn on_read(error: &StoreError) -> StorageError {
@@ -100,7 +100,8 @@ impl<F: Files> RaftStateMachine<Raft> for Machine<F> {
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, StorageError> {
-        snapshot(&self.store).map_err(|error| on_read(&error))
+        let snapshot = snapshot(&self.store).map_err(|error| on_read(&error))?;
+        Ok(Some(snapshot).filter(|snapshot| snapshot.meta.last_log_id.is_some()))
     }
 }
 
@@ -116,12 +117,6 @@ pub(crate) struct Builder {
 
 impl RaftSnapshotBuilder<Raft> for Builder {
     async fn build_snapshot(&mut self) -> Result<Snapshot, StorageError> {
-        let snapshot = snapshot(&self.store).map_err(|error| on_read(&error))?;
-        let nothing = || StorageIOError::read_snapshot(None, &NoCheckpoint).into();
-        snapshot.ok_or_else(nothing)
+        snapshot(&self.store).map_err(|error| on_read(&error))
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("there is no checkpoint yet")]
-struct NoCheckpoint;

@@ -3,6 +3,7 @@
 //! The only place that names openraft. It decides who leads and what is committed; what an entry means is the core's, and when one is
 //! applied is the shard's. What others see of it is in `status.rs`.
 
+mod campaign;
 mod change;
 mod committed;
 mod healing;
@@ -25,6 +26,8 @@ mod runtime;
 mod simulation;
 mod status;
 mod tenure;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};
@@ -34,5 +37,5 @@ pub(crate) use on_wire::{add, change, runs_alone};
 pub(crate) use points::Points;
 pub(crate) use raft::Address;
 pub(crate) use record::id_of;
-pub(crate) use tenure::{Consequence, LOOK_AGAIN, Tenure};
 pub(crate) use status::{ANY_NODE, Change, Cluster, ClusterError, ClusterStatus, Member, Role};
+pub(crate) use tenure::{Consequence, LOOK_AGAIN, Tenure};

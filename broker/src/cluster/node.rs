@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openraft::{CommittedLeaderId, ServerState};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::campaign;
 use super::change::{Changer, change_members};
 use super::committed::Queue;
 use super::home::{self, HomeError};
@@ -19,7 +20,7 @@ use super::link::{Link, Standing};
 use super::log::{Log, chain, next};
 use super::machine::Machine;
 use super::mark::Mark;
-use super::network::{Answering, Dialler, Identity, serve};
+use super::network::{Answering, Dialler, Identity, hears_a_leader, serve};
 use super::points::{Points, PointsError};
 use super::raft::{Address, LogId, Membership, Metrics, Raft, StoredMembership, config};
 use super::status::{Change, Cluster, ClusterError, ClusterStatus, Member, Role};
@@ -308,9 +309,12 @@ impl Task {
             identity: Arc::clone(&self.identity),
             raft: raft.clone(),
             log: self.log.clone(),
+            lease: Arc::clone(&self.lease),
+            standing: Arc::clone(&self.standing),
             data_dir: self.data_dir.clone(),
             replaced,
             receiving: tokio::sync::Mutex::new(()),
+            ended: AtomicBool::new(false),
         });
         let changer = Changer {
             identity: Arc::clone(&self.identity),
@@ -334,6 +338,10 @@ impl Task {
             tokio::join!(
                 serve(&listener, answering),
                 watch.follow(raft),
+                campaign::watch(raft, &self.log, &self.standing, |id, address| {
+                    let (identity, cluster) = (Arc::clone(&self.identity), self.log.points().cluster_id);
+                    async move { hears_a_leader(&identity, cluster, id, &address.raft).await.ok() }
+                }),
                 async {
                     let mut changes = self.changes.lock().await;
                     change_members(&changer, &mut changes).await;

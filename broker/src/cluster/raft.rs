@@ -56,6 +56,8 @@ pub(crate) fn config(cluster: &str) -> Config {
         snapshot_policy: SnapshotPolicy::Never,
         max_in_snapshot_log_to_keep: u64::MAX,
         replication_lag_threshold: u64::MAX,
+        // `campaign.rs` says when.
+        enable_elect: false,
         ..Config::default()
     };
     config.validate().expect("the constants above fit together")

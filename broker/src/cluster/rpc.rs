@@ -1,15 +1,18 @@
 //! What a node adds to Raft's requests on either side, whatever they travel on: what is committed only where it is synced, the lease, and
 //! no votes of a node that has lost its log.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use openraft::error::{Fatal, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 
-use super::healing;
 use super::lease::Lease;
+use super::link::Standing;
 use super::log::{Log, LogError};
 use super::raft::{LogId, Raft};
+use super::runtime::now;
+use super::{campaign, healing};
 use crate::files::Files;
 
 /// Why a request has no answer.
@@ -39,12 +42,22 @@ pub(crate) fn appended(lease: &Lease, term: u64, follower: u64, sent: Instant, r
 pub(crate) async fn append<F: Files>(
     raft: &openraft::Raft<Raft>,
     log: &Log<F>,
+    standing: &Standing,
     request: AppendEntriesRequest<Raft>,
 ) -> Result<AppendEntriesResponse<u64>, RpcError> {
     let (vote, commit) = (request.vote, request.leader_commit);
     let response = raft.append_entries(request).await?;
+    if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+        standing.hear();
+    }
     healing::heard(log, vote, commit).await?;
     Ok(response)
+}
+
+/// Whether this node hears a leader, or is one that a quorum follows.
+pub(crate) fn hears_a_leader(standing: &Standing, lease: &Lease) -> bool {
+    let leads = standing.led.load(Ordering::Acquire);
+    leads > 0 && lease.holds(leads, now()) || campaign::hears(standing)
 }
 
 /// A candidate's request is here.

@@ -56,7 +56,6 @@ impl<F: Files> Watch<F> {
                 self.standing.failed.store(true, Ordering::Release);
                 return self.queue.nudge();
             }
-            raft.runtime_config().elect(!self.log.is_healing());
             if let (Some(covered), Some(old)) = (purge, self.log.last_before(self.segments_kept)) {
                 // A Raft that has stopped says so in its metrics.
                 let _ = raft.trigger().purge_log(covered.index.min(old)).await;

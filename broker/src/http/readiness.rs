@@ -54,6 +54,7 @@ pub(super) fn of_a_node(status: &ClusterStatus, leader: bool) -> Option<&'static
     if status.leader.is_none() {
         return Some("no leader");
     }
-    let catching_up = status.healing || status.role == Role::Learner;
-    catching_up.then_some("catching up")
+    // One that does not know itself as a voter has yet to be told of the membership.
+    let votes = status.members.iter().any(|member| member.id == status.node_id && member.voter);
+    (status.healing || !votes).then_some("catching up")
 }

@@ -510,6 +510,7 @@ impl Shard {
             self.metrics.duplicates.add(duplicates);
         }
         let durability = match self.config.durability {
+            _ if self.reign.is_some() => wire::Durability::Quorum,
             Durability::Fsync => wire::Durability::Fsync,
             Durability::Interval(_) => wire::Durability::Interval,
             Durability::None => wire::Durability::None,

@@ -90,6 +90,16 @@ struct Found {
     last: Option<(u64, u64, u64)>,
 }
 
+/// What a data directory is opened as.
+enum As<'a> {
+    /// The data of a broker that runs alone.
+    Alone,
+    /// The same, to begin a cluster with. A start that was cut short may have begun that.
+    Founder,
+    /// The data of a member.
+    Member(&'a Points),
+}
+
 impl Shard {
     /// Opens the data directory and brings the shard to where it was.
     ///
@@ -103,10 +113,7 @@ impl Shard {
     }
 
     fn start_alone(parts: Parts, commands: Receiver<Command>) -> Result<Shard, StartError> {
-        let found = open(&parts.config, None)?;
-        if Mark::of(&found.store)?.is_some() {
-            return Err(MemberError::Member.into());
-        }
+        let found = open(&parts.config, As::Alone)?;
         let mut shard = Shard::with(parts, commands, found, None)?;
         shard.restore_contracts()?;
         let epoch = shard.state.epoch() + 1;
@@ -120,10 +127,10 @@ impl Shard {
             Some(points) => points,
             None => begin_cluster(&parts.config, node)?,
         };
-        let (points, found) = match open(&parts.config, Some(&points)) {
+        let (points, found) = match open(&parts.config, As::Member(&points)) {
             Err(error) if error.is_damage() => {
                 let points = node.heal(points, &error)?;
-                let found = open(&parts.config, Some(&points))?;
+                let found = open(&parts.config, As::Member(&points))?;
                 (points, found)
             }
             found => (points, found?),
@@ -189,8 +196,13 @@ impl Shard {
 }
 
 /// Opens store and journal. What a cluster's journal holds above the checkpoint is left to Raft.
-fn open(config: &Config, member: Option<&Points>) -> Result<Found, StartError> {
+fn open(config: &Config, opening: As<'_>) -> Result<Found, StartError> {
     let store = Arc::new(Store::open(&config.data_dir.join("store"), StoreOptions::default())?);
+    let member = match opening {
+        As::Alone if Mark::of(&store)?.is_some() => return Err(MemberError::Member.into()),
+        As::Alone | As::Founder => None,
+        As::Member(points) => Some(points),
+    };
     let mut state = State::default();
     store.load(|key, value| if cluster::is_own(key) { Ok(()) } else { state.load(key, value) })?;
     state.loaded();
@@ -227,7 +239,7 @@ fn open(config: &Config, member: Option<&Points>) -> Result<Found, StartError> {
 /// Makes of a broker that ran alone, or of an empty directory, the first node of a cluster: what it has goes into the store together with
 /// the cluster's first members, and the log begins behind it. Every step may be repeated after a crash.
 fn begin_cluster(config: &Config, node: &Node) -> Result<Points, StartError> {
-    let Found { store, mut state, mut journal, mut locations, .. } = open(config, None)?;
+    let Found { store, mut state, mut journal, mut locations, .. } = open(config, As::Founder)?;
     let last = journal.last();
     // The entry before the first of the cluster's log has an index of its own.
     let applied = if last.index == 0 { Applied { index: 1, ..last } } else { last };

@@ -93,6 +93,13 @@ pub(crate) async fn tell_to_elect(identity: &Identity, cluster: Option<String>, 
     answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(drop)
 }
 
+/// Asks a node whether it hears a leader.
+pub(crate) async fn hears_a_leader(identity: &Identity, cluster: Option<String>, to: u64, address: &str) -> io::Result<bool> {
+    let (mut wire, _) = dial(identity, cluster, to, address, false).await?;
+    wire.send(kind::LEADER_HEARD, &[]).await?;
+    json(&wire.expect(kind::HEARD).await?)
+}
+
 impl<F: Files> Peer<F> {
     /// The connection, which the caller gives back after a whole answer.
     async fn wire(&mut self) -> io::Result<Wire> {

@@ -4,12 +4,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::super::image::Incoming;
+use super::super::lease::Lease;
+use super::super::link::Standing;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
@@ -25,12 +28,16 @@ pub(crate) struct Answering<F: Files> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) raft: openraft::Raft<Raft>,
     pub(crate) log: Log<F>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) standing: Arc<Standing>,
     /// Where a snapshot is put together.
     pub(crate) data_dir: PathBuf,
     /// Told when one is complete: then this node starts anew, from it.
     pub(crate) replaced: mpsc::UnboundedSender<()>,
     /// One snapshot is taken at a time.
     pub(crate) receiving: tokio::sync::Mutex<()>,
+    /// One is complete: what this node still is says nothing any more.
+    pub(crate) ended: AtomicBool,
 }
 
 /// Answers for as long as it is polled.
@@ -57,6 +64,9 @@ async fn converse<F: Files>(stream: TcpStream, peer: SocketAddr, answering: Arc<
         let Some(hello) = answering.greet(&mut wire, peer).await? else { return Ok(()) };
         wire.frame_bytes_max = FRAME_BYTES_MAX;
         while let Some((kind, body)) = wire.receive().await? {
+            if answering.ended.load(Ordering::Acquire) {
+                return Err(io::Error::other("this node starts anew, from a snapshot"));
+            }
             answering.answer(&mut wire, kind, body, hello.from).await?;
         }
         io::Result::Ok(())
@@ -119,7 +129,7 @@ impl<F: Files> Answering<F> {
     async fn answer(&self, wire: &mut Wire, kind: u8, body: bytes::Bytes, from: u64) -> io::Result<()> {
         match kind {
             kind::APPEND => {
-                let response = rpc::append(&self.raft, &self.log, append::decode(body)?).await.map_err(io::Error::other)?;
+                let response = rpc::append(&self.raft, &self.log, &self.standing, append::decode(body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
             kind::VOTE => {
@@ -131,6 +141,7 @@ impl<F: Files> Answering<F> {
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
                 wire.send(kind::ELECTING, &[]).await
             }
+            kind::LEADER_HEARD => wire.send_json(kind::HEARD, &rpc::hears_a_leader(&self.standing, &self.lease)).await,
             kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
         }
@@ -187,6 +198,7 @@ impl<F: Files> Answering<F> {
         })
         .await?;
         tracing::info!(chunks = received.chunks, "the snapshot is complete");
+        self.ended.store(true, Ordering::Release);
         wire.send(kind::IMAGE_TAKEN, &[]).await?;
         // Nobody listens any more only when the node is stopping; the next start finds the snapshot.
         let _ = self.replaced.send(());

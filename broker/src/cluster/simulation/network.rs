@@ -37,6 +37,7 @@ use crate::store::Applied;
 pub(super) struct End {
     pub(super) raft: openraft::Raft<Raft>,
     pub(super) log: Log<SimFiles>,
+    pub(super) lease: Arc<Lease>,
     pub(super) standing: Arc<Standing>,
     pub(super) queue: Arc<Queue>,
     /// Where a snapshot is put together.
@@ -132,7 +133,8 @@ impl Net {
             if net.is_cut(from, to) {
                 return;
             }
-            if let Some(end) = net.end(to)
+            // What a node is that is about to start anew says nothing any more.
+            if let Some(end) = net.end(to).filter(|end| !end.standing.replaced.load(Ordering::Acquire))
                 && let Some(work) = arrive(end)
             {
                 spawn_on(to, async move {
@@ -187,6 +189,11 @@ impl Net {
         }
     }
 
+    /// Asks a node whether it hears a leader.
+    pub(super) async fn hears_a_leader(self, from: u64, to: u64) -> Option<bool> {
+        self.ask(from, to, (), answer_heard).await.ok()
+    }
+
     /// Puts a client's request at a node's door.
     pub(super) fn request(&self, node: u64, knock: impl FnOnce(&Door) + Send + 'static) {
         self.carry(WORLD, node, move |end| {
@@ -230,12 +237,16 @@ fn failed(error: &io::Error) -> Failure {
 fn answer_append(end: End, bytes: Bytes) -> Answering<AppendEntriesResponse<u64>> {
     Box::pin(async move {
         let request = append::decode(bytes).expect("it comes as it was sent");
-        rpc::append(&end.raft, &end.log, request).await.ok()
+        rpc::append(&end.raft, &end.log, &end.standing, request).await.ok()
     })
 }
 
 fn answer_vote(end: End, request: VoteRequest<u64>) -> Answering<VoteResponse<u64>> {
     Box::pin(async move { rpc::vote(&end.raft, &end.log, request).await.ok() })
+}
+
+fn answer_heard(end: End, (): ()) -> Answering<bool> {
+    Box::pin(async move { Some(rpc::hears_a_leader(&end.standing, &end.lease)) })
 }
 
 /// A snapshot on its way.

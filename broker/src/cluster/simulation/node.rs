@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use openraft::{CommittedLeaderId, ServerState};
 
+use super::super::campaign;
 use super::super::committed::Queue;
 use super::super::lease::Lease;
 use super::super::link::{Link, Standing};
@@ -181,6 +182,7 @@ impl Node {
             let end = End {
                 raft: raft.clone(),
                 log: log.clone(),
+                lease: Arc::clone(&lease),
                 standing: Arc::clone(&standing),
                 queue: Arc::clone(&queue),
                 incoming,
@@ -198,6 +200,10 @@ impl Node {
             spawn_on(id, {
                 let raft = raft.clone();
                 async move { watch.follow(&raft).await }
+            });
+            spawn_on(id, {
+                let (net, raft, log, standing) = (net.clone(), raft.clone(), log.clone(), Arc::clone(&standing));
+                async move { campaign::watch(&raft, &log, &standing, |to, _| net.clone().hears_a_leader(id, to)).await }
             });
             let link = Link { raft, log, queue, lease, standing, mark, answers: Vec::new(), stop: None, thread: None };
             Shard::new(id, net, link, store, reader, door, shown).run().await;

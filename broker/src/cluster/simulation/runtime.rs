@@ -119,7 +119,13 @@ pub(super) fn local() -> Duration {
 
 /// The same, as the system's type.
 pub(super) fn instant() -> std::time::Instant {
-    with(|executor| executor.origin + Duration::from_nanos(executor.local(executor.current, executor.now)))
+    instant_here().expect("this runs in a simulation")
+}
+
+/// The same, if this is a simulation.
+pub(crate) fn instant_here() -> Option<std::time::Instant> {
+    let show = |executor: &Executor| executor.origin + Duration::from_nanos(executor.local(executor.current, executor.now));
+    EXECUTOR.with_borrow(|executor| executor.as_ref().map(show))
 }
 
 /// Throws the dice.
@@ -464,4 +470,3 @@ pub(super) fn stamp() -> String {
     let now = nanos(now());
     format!("{:>3}.{:06}", now / NANOS, now % NANOS / 1_000)
 }
-

@@ -1,8 +1,8 @@
 //! A run: a cluster, its clients, and a while of everything going wrong; then everything goes well, and what was promised must be there.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openraft::ChangeMembers;
