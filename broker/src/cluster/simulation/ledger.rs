@@ -92,9 +92,8 @@ struct Inner {
     covered: Covered,
     /// By index: which entry is committed there, and a hash of its bytes.
     committed: BTreeMap<u64, (LogId, u32)>,
-    leaders: BTreeMap<u64, u64>,
-    /// The newest term in which a reign has begun.
-    reign: u64,
+    /// The newest leadership, by term and node, in which a reign has begun.
+    reign: (u64, u64),
     /// The ordering key of each message; smaller numbers of a key were published before.
     keys: BTreeMap<Number, u64>,
     acknowledged: BTreeSet<Number>,
@@ -138,15 +137,8 @@ impl Ledger {
         *which(&mut self.lock().covered) += 1;
     }
 
-    /// A node leads by Raft.
-    pub(super) fn leads(&self, term: u64, node: u64) {
-        let leader = *self.lock().leaders.entry(term).or_insert(node);
-        assert!(leader == node, "term {term} has two leaders: nodes {leader} and {node}");
-    }
-
     /// A node applies an entry.
     pub(super) fn applies(&self, node: u64, log_id: LogId, bytes: &[u8]) {
-        self.leads(log_id.leader_id.term, log_id.leader_id.node_id);
         let hash = crc32c::crc32c(bytes);
         let known = *self.lock().committed.entry(log_id.index).or_insert((log_id, hash));
         assert!(
@@ -162,13 +154,14 @@ impl Ledger {
         self.note(node, format!("begins its reign of term {term}"));
         let mut inner = self.lock();
         inner.covered.reigns += 1;
-        inner.reign = inner.reign.max(term);
+        inner.reign = inner.reign.max((term, node));
     }
 
     /// A shard says something to a client.
     pub(super) fn serves(&self, node: u64, term: u64) {
         let newest = self.lock().reign;
-        assert!(newest <= term, "node {node} serves in term {term} although a reign of term {newest} has begun");
+        let (newer, other) = newest;
+        assert!(newest <= (term, node), "node {node} serves in term {term} although the reign of node {other} in term {newer} has begun");
     }
 
     /// A publisher makes up a message.

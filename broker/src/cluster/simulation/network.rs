@@ -289,7 +289,6 @@ impl RaftNetwork<Raft> for Peer {
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure> {
         request.leader_commit = rpc::committed(&self.log, request.leader_commit);
-        self.net.ledger.leads(request.vote.leader_id.term, request.vote.leader_id.node_id);
         let mut bytes = Vec::new();
         append::encode(&request, &mut bytes);
         let sent = instant();

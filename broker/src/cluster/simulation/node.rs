@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use openraft::{CommittedLeaderId, ServerState};
+use openraft::CommittedLeaderId;
 
 use super::super::campaign;
 use super::super::committed::Queue;
@@ -189,7 +189,7 @@ impl Node {
                 door: door.clone(),
             };
             net.plug(id, end);
-            spawn_on(id, observe(id, net.clone(), raft.clone()));
+            spawn_on(id, observe(net.clone(), raft.clone()));
             let watch = Watch {
                 log: log.clone(),
                 lease: Arc::clone(&lease),
@@ -288,16 +288,13 @@ impl Node {
     }
 }
 
-/// Tells the ledger who leads.
-async fn observe(id: u64, net: Net, raft: openraft::Raft<Raft>) {
+/// Counts purges.
+async fn observe(net: Net, raft: openraft::Raft<Raft>) {
     let mut metrics = raft.metrics();
     let mut purged = None;
     loop {
         {
             let now = metrics.borrow_and_update();
-            if now.state == ServerState::Leader {
-                net.ledger.leads(now.current_term, id);
-            }
             if now.purged > purged {
                 purged = now.purged;
                 net.ledger.count(|covered| &mut covered.purges);
