@@ -116,6 +116,13 @@ impl Failure {
         text
     }
 
+    /// The same in one sentence, for whoever is not at a terminal.
+    pub(crate) fn sentence(&self) -> String {
+        let context = self.context.iter().map(|line| format!(": {line}"));
+        let next = self.next_step.iter().map(|step| format!("; {step}"));
+        std::iter::once(self.cause.clone()).chain(context).chain(next).collect()
+    }
+
     /// The same for one of many: `error: line 7: cause`.
     pub(crate) fn report_at(&self, place: &str) -> String {
         let cause = format!("{place}: {}", self.cause);

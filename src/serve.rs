@@ -133,6 +133,7 @@ fn config(settings: Settings) -> Result<Config, Failure> {
         allowed_hosts: settings.allowed_hosts,
         allowed_origins: settings.allowed_origins,
         metrics_per_queue: settings.metrics_per_queue,
+        http_connections: settings.http_connections,
         otlp_endpoint: settings.otlp_endpoint,
         queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
         cluster,
@@ -191,6 +192,12 @@ fn warn_if_open(settings: &Settings) {
             bind = %settings.bind,
             "THE BROKER IS OPEN: whoever reaches this address can read, write and delete every \
              queue; set --auth-token-file or QWERQ_AUTH_TOKEN"
+        );
+    }
+    if settings.cluster_node_id.is_some() && !settings.cluster_bind.ip().is_loopback() && settings.auth_token.is_none() {
+        tracing::warn!(
+            bind = %settings.cluster_bind,
+            "THE CLUSTER'S PORT IS OPEN: whoever reaches this address can pass for a node and change everything; set a token on all nodes"
         );
     }
 }

@@ -4,9 +4,10 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use support::broker::Broker;
 use support::browser;
@@ -45,23 +46,29 @@ fn bundle(broker: &Broker, page: &str) -> String {
 
 /// Serves one page with one script to whoever asks, until the process ends.
 fn serve_page(listener: TcpListener, script: String) {
-    const PAGE: &str = "<!doctype html><html lang=\"en\"><title>A page</title><link rel=\"icon\" href=\"data:,\">\
-                        <script type=\"module\" src=\"/page.js\"></script></html>";
+    let script: Arc<str> = script.into();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.expect("a connection"));
-            let mut line = String::new();
-            // A browser opens connections that it may not use.
-            if stream.read_line(&mut line).unwrap_or(0) == 0 {
-                continue;
-            }
-            let (kind, body) = if line.starts_with("GET /page.js ") { ("text/javascript", script.as_str()) } else { ("text/html", PAGE) };
-            while stream.read_line(&mut line).is_ok_and(|length| length > 2) {}
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            // A page that was left meanwhile does not read it.
-            let _ = stream.get_mut().write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
+            let (stream, script) = (stream.expect("a connection"), Arc::clone(&script));
+            // A browser opens connections that it does not use, and leaves them open: each is waited for by itself.
+            std::thread::spawn(move || answer(stream, &script));
         }
     });
+}
+
+fn answer(stream: TcpStream, script: &str) {
+    const PAGE: &str = "<!doctype html><html lang=\"en\"><title>A page</title><link rel=\"icon\" href=\"data:,\">\
+                        <script type=\"module\" src=\"/page.js\"></script></html>";
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    if stream.read_line(&mut line).unwrap_or(0) == 0 {
+        return;
+    }
+    let (kind, body) = if line.starts_with("GET /page.js ") { ("text/javascript", script) } else { ("text/html", PAGE) };
+    while stream.read_line(&mut line).is_ok_and(|length| length > 2) {}
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    // A page that was left meanwhile does not read it.
+    let _ = stream.get_mut().write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
 }
 
 #[test]

@@ -19,10 +19,10 @@ use support::{go, node};
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// Messages that each program publishes.
-const COUNT: usize = 600;
+const COUNT: usize = 300;
 
 /// Of those, how many are acknowledged before the leader is killed.
-const BEFORE: usize = 200;
+const BEFORE: usize = 100;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -125,7 +125,7 @@ async fn rust(client: Client, reached: tokio::sync::oneshot::Sender<()>) -> BTre
     let mut acked = BTreeSet::new();
     for at in (0..COUNT).step_by(10) {
         let texts: Vec<String> = (at..at + 10).map(|at| format!("rust-{at}")).collect();
-        let messages = texts.iter().map(|text| Message::new(text.clone()));
+        let messages: Vec<Message> = texts.iter().cloned().map(Message::new).collect();
         for (text, published) in texts.iter().zip(client.publish_batch("log", messages).await) {
             let published = published.expect("it is stored in the end");
             assert!(published.durability == Durability::Quorum && !published.duplicate, "{published:?}");

@@ -92,6 +92,8 @@ fn a_watcher_sees_a_snapshot_and_then_what_happens() {
     assert_eq!((&orders["dead_letters"], &tick["totals"]["dead_letters"]), (&json!(1), &json!(1)));
     assert_eq!((&orders["counts"]["delivered"], &orders["counts"]["acked"]), (&json!(3), &json!(1)));
     assert!(orders["rates"]["delivered"].as_f64().expect("a rate") > 0.0, "{orders}");
+    let trouble = json!([{"kind": "dead-letters", "severity": "bad", "text": "1 dead letter, 1 in 10 s"}]);
+    assert_eq!((&orders["troubles"], &tick["totals"]["troubled"]), (&trouble, &json!(1)));
     // The busiest come first.
     assert_eq!(tick["queues"][0]["name"], "orders");
 }
@@ -190,6 +192,9 @@ fn the_example_in_the_docs_has_the_fields_that_are_sent() {
     let broker = Broker::start(&[]);
     let mut raw = Raw::hello(broker.address);
     raw.consume("orders", "billing", 1);
+    // A group that nobody consumes for is trouble once there is a message.
+    let unattended = wire::GroupRequest { queue: "orders".to_owned(), group: "late".to_owned(), start_at: None };
+    let _: wire::Done = raw.ask(Opcode::GroupCreate, &unattended, Opcode::Done);
     let item = wire::PublishItem { payload: Bytes::from_static(b"x"), ..wire::PublishItem::default() };
     raw.send(Opcode::Publish, Some(1), &wire::Publish { queue: "orders".to_owned(), items: vec![item], ..wire::Publish::default() });
     let mut watcher = Watcher::open(&broker);

@@ -6,9 +6,11 @@ mod support;
 
 use std::process::Stdio;
 
+use qwerq_proto::{Opcode, wire};
 use serde_json::{Value, json};
 use support::broker::Broker;
 use support::cli::{contains_all, data, done, fails, json_lines, payload, stderr, stdout, with_stdin};
+use support::raw::Raw;
 
 fn info(broker: &Broker, queue: &str) -> Value {
     json_lines(broker, &["queue", "info", queue, "--json"]).remove(0)
@@ -316,4 +318,41 @@ fn bulk_work_on_dead_letters_goes_on_until_all_is_done() {
     assert_eq!(consume(&["--reject", "x"]), LETTERS);
     assert_eq!(done(&broker, &["dlq", "purge", "-q", "orders"]), format!("removed {LETTERS} dead letters of orders\n"));
     assert_eq!(letters(&broker, &[]).len(), 0);
+}
+
+#[test]
+fn queues_are_listed_at_once_or_in_parts() {
+    let broker = Broker::start(&[]);
+    let mut raw = Raw::hello(broker.address);
+    for name in ["b", "a", "log", "orders.eu"] {
+        let mode = (name == "log").then(|| "stream".to_owned());
+        raw.create(name, wire::QueueOptions { mode, ..wire::QueueOptions::default() });
+    }
+    let mut listed = |list: wire::QueueList| {
+        let listed: wire::QueueListResponse = raw.ask(Opcode::QueueList, &list, Opcode::QueueListResponse);
+        let names: Vec<String> = listed.queues.into_iter().map(|queue| queue.name).collect();
+        (names.join(" "), listed.next)
+    };
+    let part = |after: &str, limit, mode: &str, search: &str| wire::QueueList {
+        search: search.to_owned(),
+        after: after.to_owned(),
+        limit,
+        mode: mode.to_owned(),
+    };
+    for (list, names, next) in [
+        // What clients from before there were parts ask for.
+        (wire::QueueList::default(), "a b log orders.eu", ""),
+        (part("", 2, "", ""), "a b", "b"),
+        (part("b", 2, "", ""), "log orders.eu", ""),
+        // Behind a name, whether there is such a queue or not.
+        (part("c", 1, "", ""), "log", "log"),
+        (part("", 0, "queue", ""), "a b orders.eu", ""),
+        (part("", 1, "stream", ""), "log", ""),
+        (part("", 10, "", "o"), "log orders.eu", ""),
+        (part("z", 0, "", ""), "", ""),
+    ] {
+        assert_eq!(listed(list.clone()), (names.to_owned(), next.to_owned()), "{list:?}");
+    }
+    raw.send(Opcode::QueueList, None, &part("", 0, "pile", ""));
+    assert!(raw.expect_error("invalid-argument").message.contains("pile"));
 }

@@ -248,10 +248,11 @@ fn report(sample: &Sample, refusals: &BTreeMap<&'static str, usize>) {
 }
 
 /// Why the compiler may refuse files of the corpus: protoc would refuse them too, or text with editions, which it cannot read.
-const REFUSALS: [(&str, &str); 4] = [
+const REFUSALS: [(&str, &str); 5] = [
     ("' not found", "an import is not in the package"),
     ("`edition = ", "text with editions"),
-    ("_features.proto:", "features of editions that are newer than the compiler's descriptor.proto"),
+    ("option field 'feature_support' is not defined", "features of an edition that is newer than the compiler's descriptor.proto"),
+    ("message 'google.protobuf.FeatureSet' does not define '1002'", "Go's features, newer than the compiler's descriptor.proto"),
     ("invalid value of type 'validate.StringRules'", "an option `ignore_empty` that the package's own validate.proto lacks"),
 ];
 

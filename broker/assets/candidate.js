@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { confirmed } from "./confirm.js";
-import { refresh, say } from "./page.js";
+import { done } from "./page.js";
 
 export function startCandidates() {
   document.addEventListener("submit", (event) => {
@@ -25,8 +25,7 @@ async function judge(form, verb) {
     const suffix = verb === "check" ? "/check" : "";
     const answer = await send("POST", `/api/v1/schemas/${encodeURIComponent(queue)}${suffix}`, body);
     if (verb === "register") {
-      say(`Version ${answer.version} is active.`);
-      await refresh();
+      await done(`Version ${answer.version} is active.`);
     } else {
       show(output, answer);
     }

@@ -7,7 +7,7 @@ import { send } from "./api.js";
 import { startCandidates } from "./candidate.js";
 import { confirmed } from "./confirm.js";
 import { startLive } from "./live.js";
-import { refresh, say } from "./page.js";
+import { done, say } from "./page.js";
 import { startPublishing } from "./publish.js";
 import { startLetters } from "./letters.js";
 import * as units from "./units.js";
@@ -72,8 +72,7 @@ async function act(form, submitter) {
     buttons.forEach((button) => (button.disabled = true));
     const answer = await send(data.method, path, body);
     if (data.then?.startsWith("/")) return location.assign(data.then.replace("{name}", encodeURIComponent(answer?.name ?? "")));
-    say(sentence(data.done ?? "Done.", answer));
-    await refresh();
+    await done(sentence(data.done ?? "Done.", answer));
   } catch (problem) {
     if (output) {
       output.dataset.kind = "bad";
@@ -112,7 +111,9 @@ document.addEventListener("click", async (event) => {
       getSelection().selectAllChildren(button.closest(".command").querySelector("pre"));
       button.textContent = "Selected";
     }
-    setTimeout(() => (button.textContent = "Copy"), 2000);
+    // It says so until the visitor goes on; not every browser gives a clicked button the focus.
+    button.focus();
+    button.addEventListener("blur", () => (button.textContent = "Copy"), { once: true });
   } else if (button.id === "sign-out") {
     await send("POST", "/api/v1/logout").catch(() => {});
     location.assign("/login");

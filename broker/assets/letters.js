@@ -2,7 +2,7 @@
 
 import { Problem, send } from "./api.js";
 import { confirmed } from "./confirm.js";
-import { refresh, say } from "./page.js";
+import { done, say } from "./page.js";
 
 export function startLetters() {
   document.addEventListener("click", clicked);
@@ -46,8 +46,7 @@ async function clicked(event) {
   button.disabled = true;
   try {
     const choices = chosen(scope, entry);
-    say(verb === "purge" ? await purge(queue, choices) : await redrive(queue, choices, target(), edited(scope, entry)));
-    await refresh();
+    await done(verb === "purge" ? await purge(queue, choices) : await redrive(queue, choices, target(), edited(scope, entry)));
   } catch (problem) {
     const path = problem.body?.details?.path;
     const output = entry?.querySelector("output");

@@ -1,7 +1,7 @@
 // Live numbers: the events of /api/v1/ws (docs/events.md) into the elements that wait for them.
 //
 // An element with data-queue, and within it those with data-live, show that queue; data-group within data-queue a group of it; data-total
-// what all queues have. Only texts and the points of lines change, and columns are fixed, so nothing moves.
+// what all queues have; data-troubles within a row what is wrong with its queue. Columns and lines are fixed, so nothing moves.
 
 import { draw } from "./spark.js";
 
@@ -113,6 +113,8 @@ class Live {
   }
 
   #queue(element, queue) {
+    const troubles = element.querySelector("[data-troubles]");
+    if (troubles) showTroubles(element, troubles, queue.troubles);
     fill(element, (name) => {
       if (name in queue.rates) return rate(queue.rates[name]);
       return name === "bytes" ? bytes(queue.bytes) : count(queue[name]);
@@ -139,6 +141,29 @@ function fill(root, textOf) {
     const text = textOf(element.dataset.live);
     if (text !== undefined && element.textContent !== text) element.textContent = text;
   }
+}
+
+/** What is wrong with a row's queue, in one line as queue_table.html prints it: its height stays, whatever goes wrong. */
+function showTroubles(row, place, [worst, ...others]) {
+  if (worst) row.dataset.trouble = worst.severity;
+  else delete row.dataset.trouble;
+  const rest = others.map(({ text }) => text).join(", ");
+  const shown = `${worst?.text ?? ""} | ${rest}`;
+  if (place.dataset.troubles === shown) return;
+  place.dataset.troubles = shown;
+  place.replaceChildren(worst ? span(`tag ${worst.severity}`, worst.text) : span("calm", "none"));
+  if (others.length === 0) return;
+  const more = span("tag more", `+${others.length}`);
+  more.title = rest;
+  more.append(span("visually-hidden", ` more: ${rest}`));
+  place.append(more);
+}
+
+function span(className, text) {
+  const element = document.createElement("span");
+  element.className = className;
+  element.textContent = text;
+  return element;
 }
 
 // The forms are those of quantity.rs.

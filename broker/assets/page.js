@@ -10,6 +10,12 @@ export function say(text, kind = "good") {
   place.replaceChildren(notice);
 }
 
+/** Says what was done once the page shows it, so that whoever reads it and goes on does so on the new page. */
+export async function done(text) {
+  await refresh();
+  say(text);
+}
+
 /** Fetches the page again and puts its <main> in place of this one; focus and open rows stay. */
 export async function refresh() {
   const response = await fetch(location.href, { credentials: "same-origin" });

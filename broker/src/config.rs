@@ -48,6 +48,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Whether /metrics tells queues apart; `None`: while there are not too many.
     pub metrics_per_queue: Option<bool>,
+    /// HTTP connections at a time, WebSockets included.
+    pub http_connections: usize,
     /// Where spans of traces go; `None`: nothing is traced.
     pub otlp_endpoint: Option<Endpoint>,
     /// Options of queues that are created without their own.

@@ -6,6 +6,7 @@
 
 mod descriptor_set;
 mod include;
+mod soundness;
 mod texts;
 
 use std::{
@@ -110,12 +111,19 @@ pub fn compile(file: &Path, includes: &[PathBuf]) -> Result<Compiled, CompileErr
         )
     })?;
     if is_descriptor_set(file, &bytes) {
-        let shown = file.display().to_string();
-        let set = descriptor_set::complete(&bytes, &shown)?;
-        let roots: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
-        return Ok(compiled(set.raw, Vec::new(), &set.files, roots));
+        return read_descriptor_set(&bytes, &file.display().to_string());
     }
     compile_text(file, includes)
+}
+
+/// Takes a FileDescriptorSet that protoc or buf made as what text compiles to; errors call it `shown`.
+///
+/// # Errors
+/// What is wrong with it, and the next step.
+pub fn read_descriptor_set(bytes: &[u8], shown: &str) -> Result<Compiled, CompileError> {
+    let set = descriptor_set::complete(bytes, shown)?;
+    let roots: Vec<_> = set.files.iter().filter(|f| !is_built_in(f.name())).map(|f| f.name().to_owned()).collect();
+    Ok(compiled(set.raw, Vec::new(), &set.files, roots))
 }
 
 /// Whether `google/protobuf/...` of that name is built into the compiler.

@@ -87,18 +87,19 @@ impl Sample {
 
 /// The files, each once, and how many do not compile.
 fn compile(compiler: &mut Compiler, files: Vec<(PathBuf, &[PathBuf])>) -> (Vec<Root>, usize) {
-    let (mut roots, mut refused, mut seen) = (Vec::new(), 0, BTreeSet::new());
-    for (file, includes) in files {
-        let label = corpus::label(&file);
-        if seen.insert(label.clone()) {
-            match compiler.compile(&file, includes, label) {
-                Ok(root) => roots.push(root),
-                Err(error) => {
-                    if corpus::is_full() {
-                        println!("{error}");
-                    }
-                    refused += 1;
+    let mut seen = BTreeSet::new();
+    let labelled = files.into_iter().map(|(file, includes)| (corpus::label(&file), file, includes));
+    let once: Vec<_> =
+        labelled.filter(|(label, ..)| seen.insert(label.clone())).map(|(label, file, includes)| (file, includes, label)).collect();
+    let (mut roots, mut refused) = (Vec::new(), 0);
+    for compiled in compiler.compile_all(&once) {
+        match compiled {
+            Ok(root) => roots.push(root),
+            Err(error) => {
+                if corpus::is_full() {
+                    println!("{error}");
                 }
+                refused += 1;
             }
         }
     }
@@ -143,6 +144,35 @@ fn emit<'a>(language: &Language, batch: &Batch<'a>, left_out: &mut BTreeSet<Stri
                 println!("{diagnostics}");
             }
         }
+    }
+}
+
+/// All of a language, made once for both of its tests.
+struct Emitted {
+    runs: Vec<(Batch<'static>, TypeSource, Output)>,
+    /// The files that were left out.
+    left_out: BTreeSet<String>,
+}
+
+impl Emitted {
+    fn typescript(sample: &'static Sample) -> &'static Emitted {
+        static EMITTED: OnceLock<Emitted> = OnceLock::new();
+        EMITTED.get_or_init(|| Emitted::make(&Language::TypeScript(ImportSuffix::Js), sample))
+    }
+
+    fn go(sample: &'static Sample) -> &'static Emitted {
+        static EMITTED: OnceLock<Emitted> = OnceLock::new();
+        EMITTED.get_or_init(|| Emitted::make(&gen_go::language(), sample))
+    }
+
+    fn make(language: &Language, sample: &'static Sample) -> Emitted {
+        let mut left_out = BTreeSet::new();
+        let runs = Batch::of(&sample.roots).into_iter().map(|batch| {
+            let (types, output) = emit(language, &batch, &mut left_out);
+            (batch, types, output)
+        });
+        let runs = runs.collect();
+        Emitted { runs, left_out }
     }
 }
 
@@ -194,11 +224,11 @@ fn renamed(output: &Output) -> BTreeSet<String> {
 fn typescript_has_the_text_of_protoc_gen_es() {
     let Some(modules) = es::node_modules() else { return };
     let Some(sample) = sample() else { return };
-    let mut comparison = Comparison::default();
-    for batch in Batch::of(&sample.roots) {
-        let (types, output) = emit(&Language::TypeScript(ImportSuffix::Js), &batch, &mut comparison.left_out);
-        let (compared, found) = es::compare(&modules, &types, &output);
-        comparison.add(&batch, compared, &renamed(&output), found);
+    let emitted = Emitted::typescript(sample);
+    let mut comparison = Comparison { left_out: emitted.left_out.clone(), ..Comparison::default() };
+    for (batch, types, output) in &emitted.runs {
+        let (compared, found) = es::compare(&modules, types, output);
+        comparison.add(batch, compared, &renamed(output), found);
     }
     comparison.end("protoc-gen-es", sample);
 }
@@ -208,8 +238,7 @@ fn typescript_compiles_at_its_strictest() {
     let Some(modules) = es::node_modules() else { return };
     let Some(sample) = sample() else { return };
     let (mut files, mut errors) = (0, Vec::new());
-    for batch in Batch::of(&sample.roots) {
-        let (_, output) = emit(&Language::TypeScript(ImportSuffix::Js), &batch, &mut BTreeSet::new());
+    for (_, _, output) in &Emitted::typescript(sample).runs {
         let project = tempfile::tempdir().expect("a temporary directory");
         es::make_project(project.path(), &modules);
         output.write(project.path()).expect("writable");
@@ -227,11 +256,11 @@ fn go_has_the_text_of_protoc_gen_go() {
         return;
     }
     let Some(sample) = sample() else { return };
-    let mut comparison = Comparison::default();
-    for batch in Batch::of(&sample.roots) {
-        let (types, output) = emit(&gen_go::language(), &batch, &mut comparison.left_out);
-        let (compared, found) = gen_go::compare(&types, &output);
-        comparison.add(&batch, compared, &renamed(&output), found);
+    let emitted = Emitted::go(sample);
+    let mut comparison = Comparison { left_out: emitted.left_out.clone(), ..Comparison::default() };
+    for (batch, types, output) in &emitted.runs {
+        let (compared, found) = gen_go::compare(types, output);
+        comparison.add(batch, compared, &renamed(output), found);
     }
     comparison.end("protoc-gen-go", sample);
 }
@@ -243,8 +272,7 @@ fn gofmt_leaves_go_as_it_is_and_go_vet_finds_nothing() {
     }
     let Some(sample) = sample() else { return };
     let (mut files, mut errors) = (0, Vec::new());
-    for batch in Batch::of(&sample.roots) {
-        let (_, output) = emit(&gen_go::language(), &batch, &mut BTreeSet::new());
+    for (_, _, output) in &Emitted::go(sample).runs {
         // A batch may hold nothing but types that Go's protobuf library brings along.
         if output.files.is_empty() {
             continue;

@@ -205,3 +205,12 @@ fn names_that_cannot_be_parted_are_an_error_that_names_both() {
     let refused = generate(&support::request_in(module, dir.path())).expect_err("no import path").to_string();
     assert!(refused.contains("\"no path\" is not the import path of a Go package"), "{refused}");
 }
+
+#[test]
+fn a_message_set_is_an_error_since_the_program_would_panic_at_its_start() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "syntax = \"proto2\";\npackage p;\nmessage Set {\n  option message_set_wire_format = true;\n  extensions 4 to max;\n}\n";
+    fs::write(dir.path().join("set.proto"), text).expect("written");
+    let refused = generate(&support::request_in(language(), dir.path())).expect_err("Go does not know them").to_string();
+    assert!(refused.contains("set.proto:3:1: p.Set is a message set"), "{refused}");
+}

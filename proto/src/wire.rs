@@ -610,12 +610,29 @@ pub struct QueueName {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct QueueList {}
+/// QUEUE_LIST, by name. An empty one asks for all queues at once.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueList {
+    /// Only queues whose names contain this.
+    #[prost(string, tag = "1")]
+    pub search: ::prost::alloc::string::String,
+    /// Only queues behind this name.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+    /// At most so many; 0: all.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+    /// Only queues of this mode: `queue` or `stream`.
+    #[prost(string, tag = "4")]
+    pub mode: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueListResponse {
     #[prost(message, repeated, tag = "1")]
     pub queues: ::prost::alloc::vec::Vec<QueueInfo>,
+    /// There are more: ask again with this `after`. Empty: there are not.
+    #[prost(string, tag = "2")]
+    pub next: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueInfo {

@@ -1,4 +1,5 @@
-//! What it costs to be watched: throughput beside somebody who scrapes and somebody who follows the events, and a scrape of many queues.
+//! What it costs to be watched: throughput beside somebody who scrapes and somebody who follows the events, throughput beside an open
+//! dashboard, and a scrape of many queues.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -23,6 +24,9 @@ const SCRAPES: usize = 21;
 
 /// Between two scrapes of a [`Watcher`]: thirty times as often as usual, and twice in the shortest load.
 const SCRAPE_PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two loads of the dashboard by a [`Watcher`]: far more often than people do, and once in the shortest load.
+const PAGE_PAUSE: Duration = Duration::from_millis(500);
 
 /// A page of metrics of many queues.
 pub(super) struct Scrapes {
@@ -56,6 +60,15 @@ fn scrape(address: &str) -> Result<usize, Failure> {
     }
 }
 
+/// How somebody watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Eye {
+    /// A scraper of /metrics, and a program that follows all events.
+    Metrics,
+    /// A browser on the dashboard's overview: it loads the page again and again, and follows the events of the queues that it shows.
+    Dashboard,
+}
+
 /// Somebody who watches a broker until the value goes.
 pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
@@ -63,31 +76,35 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Scrapes and follows the events of the broker whose HTTP is there.
-    pub(super) fn start(address: &str) -> Result<Watcher, Failure> {
-        let mut events = follow(address).map_err(|error| Failure::failed(format!("no events from http://{address}: {error}")))?;
+    /// Watches the broker whose HTTP is there.
+    pub(super) fn start(address: &str, eye: Eye) -> Result<Watcher, Failure> {
+        // Once before anything is measured: an address that is wrong is said, and does not look like watching that costs nothing.
+        let events = follow(address).map_err(|error| Failure::failed(format!("no events from http://{address}: {error}")))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (scraping, following) = (Arc::clone(&stop), Arc::clone(&stop));
-        let address = address.to_owned();
-        let scraper = std::thread::spawn(move || {
-            while !scraping.load(Ordering::Relaxed) {
-                // A scrape that fails costs the broker less; the run itself tells when it is gone.
-                let _ = scrape(&address);
-                std::thread::park_timeout(SCRAPE_PAUSE);
+        let (stops, address) = ([Arc::clone(&stop), Arc::clone(&stop)], address.to_owned());
+        let [first, second] = stops;
+        let threads = match eye {
+            Eye::Metrics => vec![
+                std::thread::spawn(move || {
+                    while !first.load(Ordering::Relaxed) {
+                        // A scrape that fails costs the broker less; the run itself tells when it is gone.
+                        let _ = scrape(&address);
+                        std::thread::park_timeout(SCRAPE_PAUSE);
+                    }
+                }),
+                std::thread::spawn(move || read_until(events, || second.load(Ordering::Relaxed))),
+            ],
+            Eye::Dashboard => {
+                drop(events);
+                vec![std::thread::spawn(move || {
+                    while !first.load(Ordering::Relaxed) {
+                        // As above.
+                        let _ = visit(&address, &first);
+                    }
+                })]
             }
-        });
-        let follower = std::thread::spawn(move || {
-            let mut events_read = vec![0; 64 << 10];
-            while !following.load(Ordering::Relaxed) {
-                match events.read(&mut events_read) {
-                    Ok(0) => return,
-                    Ok(_) => {}
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                    Err(_) => return,
-                }
-            }
-        });
-        Ok(Watcher { stop, threads: vec![scraper, follower] })
+        };
+        Ok(Watcher { stop, threads })
     }
 }
 
@@ -102,7 +119,31 @@ impl Drop for Watcher {
     }
 }
 
-/// Opens the stream of events; whoever only listens need not speak WebSocket further than this.
+/// Loads the overview, and follows the events that its script asks for until the next load.
+fn visit(address: &str, stop: &AtomicBool) -> std::io::Result<()> {
+    let began = Instant::now();
+    let page = health::get(address, "/").map_err(std::io::Error::other)?.body;
+    let mut events = follow(address)?;
+    let queues: Vec<&str> = page.split("data-queue=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let watch = serde_json::json!({ "watch": { "top": 0, "queues": queues, "groups": [] } }).to_string();
+    events.write_all(&text_message(&watch))?;
+    read_until(events, || began.elapsed() >= PAGE_PAUSE || stop.load(Ordering::Relaxed));
+    Ok(())
+}
+
+fn read_until(mut events: TcpStream, is_over: impl Fn() -> bool) {
+    let mut read = vec![0; 64 << 10];
+    while !is_over() {
+        match events.read(&mut read) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Opens the stream of events; whoever listens need not speak WebSocket further than this, and [`text_message`].
 fn follow(address: &str) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     let handshake = format!(
@@ -117,4 +158,39 @@ fn follow(address: &str) -> std::io::Result<TcpStream> {
     }
     stream.set_read_timeout(Some(Duration::from_millis(100)))?;
     Ok(stream)
+}
+
+/// A client's text message: one frame of RFC 6455. Its mask is zero, which leaves the text as it is.
+fn text_message(text: &str) -> Vec<u8> {
+    const FINAL_TEXT: u8 = 0x81;
+    const MASKED: u8 = 0x80;
+    let mut frame = vec![FINAL_TEXT];
+    match u16::try_from(text.len()) {
+        Ok(length @ 0..126) => frame.push(MASKED | u8::try_from(length).expect("less than 126")),
+        Ok(length) => {
+            frame.push(MASKED | 126);
+            frame.extend(length.to_be_bytes());
+        }
+        Err(_) => {
+            frame.push(MASKED | 127);
+            frame.extend((text.len() as u64).to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_any_length_says_how_long_it_is() {
+        for (length, head) in [(125, 2), (126, 4), (65_535, 4), (65_536, 10)] {
+            let frame = text_message(&"x".repeat(length));
+            assert_eq!(frame.len(), head + 4 + length, "{length}");
+        }
+        assert_eq!(text_message("ab"), [0x81, 0x82, 0, 0, 0, 0, b'a', b'b']);
+    }
 }

@@ -10,6 +10,7 @@ use super::figure::Figures;
 use super::latency::Latency;
 use super::load::{Load, Sample};
 use super::machine::BATCHES;
+use super::monitoring::{Eye, Watcher};
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
 use super::{call, cluster, contracts, memory, monitoring, outage, pairs, publish, round_trip, single};
@@ -36,7 +37,7 @@ pub(super) enum Scenario {
     Validation,
     /// Memory, disk and restart with messages queued
     Memory,
-    /// Throughput while metrics and events are watched, and a scrape of 20,000 queues
+    /// Throughput while metrics and events are watched, or a dashboard is open, and a scrape of 20,000 queues
     Monitoring,
     /// Registering and checking a large contract beside its compiler, and 10,000 small ones
     Contracts,
@@ -228,17 +229,19 @@ impl Bench {
         let broker = self.broker_of(&self.launch).await?;
         let http = broker.target.http_address.clone().expect("the bench has started it");
         let load = pairs::short(&self.load);
-        let mut ratios = Vec::new();
-        for pair in 0..pairs::PAIRS {
-            let mut rates = [0.0; 2];
-            for watched in pairs::order(pair, [false, true]) {
-                let watcher = watched.then(|| monitoring::Watcher::start(&http)).transpose()?;
-                rates[usize::from(watched)] = round_trip::run(&broker.target, &load, &self.sample, contract).await?.per_second();
-                drop(watcher);
+        for (eye, name) in [(Eye::Metrics, "monitoring.watched_over_alone"), (Eye::Dashboard, "monitoring.dashboard_over_alone")] {
+            let mut ratios = Vec::new();
+            for pair in 0..pairs::PAIRS {
+                let mut rates = [0.0; 2];
+                for watched in pairs::order(pair, [false, true]) {
+                    let watcher = watched.then(|| Watcher::start(&http, eye)).transpose()?;
+                    rates[usize::from(watched)] = round_trip::run(&broker.target, &load, &self.sample, contract).await?.per_second();
+                    drop(watcher);
+                }
+                ratios.push(rates[1] / rates[0]);
             }
-            ratios.push(rates[1] / rates[0]);
+            figures.add(name, pairs::median(ratios), "x");
         }
-        figures.add("monitoring.watched_over_alone", pairs::median(ratios), "x");
         drop(broker);
         let scrapes = monitoring::scrapes(&self.launch).await?;
         figures.add("monitoring.scrape_20000_queues_us", scrapes.time.p50_us(), "us");

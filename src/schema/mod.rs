@@ -27,6 +27,7 @@ use crate::failure::Failure;
 
 pub(crate) use finding::{findings_json, print as print_findings};
 pub(crate) use proto_text::files as proto_files;
+pub(crate) use service::contracts as service_contracts;
 pub(crate) use version::version_json;
 
 #[derive(Debug, Args)]

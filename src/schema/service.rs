@@ -1,24 +1,17 @@
 //! `schema register --service`: a contract for each rpc of a service, each on a queue of its own.
 //!
-//! It names queues and types; compiling and registering are the caller's.
+//! It names queues and types; compiling and registering are the caller's, which is the command or the broker's REST.
 
 use std::collections::BTreeMap;
 
+use qwerq_broker::proto_text::RpcContract;
 use qwerq_codegen::compile::{Compiled, Service};
 use qwerq_proto::name;
 
 use crate::failure::Failure;
 
-/// What one rpc becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RpcContract {
-    pub(super) queue: String,
-    pub(super) message_type: String,
-    pub(super) reply_type: String,
-}
-
 /// The contracts of a service: `GetQuote` of `shop.v1.Pricing` goes to `pricing.get_quote`, or to `<prefix>.get_quote`.
-pub(super) fn contracts(compiled: &Compiled, service: &str, prefix: Option<&str>) -> Result<Vec<RpcContract>, Failure> {
+pub(crate) fn contracts(compiled: &Compiled, service: &str, prefix: Option<&str>) -> Result<Vec<RpcContract>, Failure> {
     let service = find(compiled, service)?;
     let prefix = prefix.map_or_else(|| service.queue_prefix(), str::to_owned);
     let mut contracts: BTreeMap<String, RpcContract> = BTreeMap::new();
@@ -33,7 +26,7 @@ pub(super) fn contracts(compiled: &Compiled, service: &str, prefix: Option<&str>
         let queue = method.queue(&prefix);
         if !name::is_valid(&queue) {
             return Err(Failure::failed(format!("rpc {} would go to {queue}, which is no name of a queue", method.name))
-                .next_step("choose another prefix with -q"));
+                .next_step("choose another prefix"));
         }
         let contract = RpcContract { queue: queue.clone(), message_type: method.input.clone(), reply_type: method.output.clone() };
         if contracts.insert(queue.clone(), contract).is_some() {
@@ -53,7 +46,7 @@ fn find<'a>(compiled: &'a Compiled, name: &str) -> Result<&'a Service, Failure> 
         let failure = Failure::failed(format!("the file has no service `{name}`"));
         let names: Vec<_> = compiled.services.iter().map(|service| service.name.as_str()).collect();
         match names.is_empty() {
-            true => failure.next_step("it has none at all; register a message with -q and -m"),
+            true => failure.next_step("it has none at all; register a message"),
             false => failure.next_step(format!("it has {}", names.join(", "))),
         }
     })

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use qwerq::{NewSchema, SourceFile};
+use qwerq_broker::proto_text::RpcContract;
 use qwerq_codegen::compile::{Compiled, compile};
 
 use super::service;
@@ -42,7 +43,7 @@ impl FileArgs {
     /// The rpcs of the file's service as the contracts of queues of their own.
     pub(super) fn service(&self, name: &str, prefix: Option<&str>) -> Result<Vec<NewSchema>, Failure> {
         let compiled = self.compile()?;
-        let of = |contract: service::RpcContract| NewSchema {
+        let of = |contract: RpcContract| NewSchema {
             queue: contract.queue,
             message_type: contract.message_type,
             reply_type: Some(contract.reply_type),

@@ -59,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) allowed_origins: Vec<String>,
     /// Whether /metrics tells queues apart; none: while there are not too many.
     pub(crate) metrics_per_queue: Option<bool>,
+    /// HTTP connections at a time, WebSockets included.
+    pub(crate) http_connections: usize,
     /// None: nothing is traced.
     pub(crate) otlp_endpoint: Option<Endpoint>,
     /// Makes the broker a node of a cluster.
@@ -94,6 +96,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             metrics_per_queue: None,
+            http_connections: 4_096,
             otlp_endpoint: None,
             cluster_node_id: None,
             cluster_bind: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), qwerq_proto::CLUSTER_PORT),
@@ -224,6 +227,14 @@ pub(crate) const BROKER_SETTINGS: &[Setting<Settings>] = &[
         set: |s, text| store(&mut s.metrics_per_queue, metrics_per_queue(text)),
     },
     Setting {
+        flag: "http-connections",
+        short: None,
+        value: "NUMBER",
+        default: "4096",
+        doc: "HTTP connections at a time, WebSockets included; who comes beyond it waits until one ends.",
+        set: |s, text| store(&mut s.http_connections, connections(text)),
+    },
+    Setting {
         flag: "otlp-endpoint",
         short: None,
         value: "URL",
@@ -347,6 +358,10 @@ fn durability(text: &str) -> Result<DurabilityMode, String> {
     })
 }
 
+fn connections(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("'{text}' is no number of connections, which is at least 1"))
+}
+
 fn metrics_per_queue(text: &str) -> Result<Option<bool>, String> {
     Ok(match one_of(text, &["auto", "true", "false"])?.as_str() {
         "auto" => None,
@@ -395,7 +410,7 @@ mod tests {
         flags.sort_unstable();
         flags.dedup();
         assert_eq!(flags.len(), count);
-        assert_eq!(count, 21 + 19);
+        assert_eq!(count, 22 + 19);
     }
 
     #[test]

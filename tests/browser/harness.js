@@ -26,6 +26,9 @@ export const broker = {
   },
 };
 
+/** How long anything is waited for, in milliseconds: an end to a test that would wait for ever, however busy the machine is. */
+const PATIENCE_MS = 300_000;
+
 let running;
 
 /** The one browser of a test file. Its profile is new and empty; it goes with the file. */
@@ -34,6 +37,7 @@ async function browser() {
     executablePath: process.env.QWERQ_CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     chromiumSandbox: false,
+    timeout: PATIENCE_MS,
     args: [
       "--disable-gpu",
       "--disable-quic",
@@ -62,6 +66,7 @@ after(async () => {
 export async function newPage(t, options = {}) {
   const { width = 1280, height = 800, scheme = "light", ...others } = options;
   const context = await (await browser()).newContext({ viewport: { width, height }, colorScheme: scheme, baseURL: broker.origin, ...others });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const complaints = [];
   page.on("console", (message) => {
@@ -83,6 +88,19 @@ export async function newPage(t, options = {}) {
     assert.deepEqual(complaints, [], "the page complained");
   });
   return { page, context, complaints };
+}
+
+/**
+ * Does what leads to another page, and waits until that page is there: what comes next is read from it and not from the one before.
+ *
+ * @param act what is done, such as the click on a link
+ */
+export async function leads(page, act) {
+  const loaded = page.waitForEvent("load");
+  // If the act fails nobody waits for the page any more.
+  loaded.catch(() => {});
+  await act();
+  await loaded;
 }
 
 /** What axe-core finds wrong with the page as it is now: one line for each place. */

@@ -39,6 +39,7 @@ fn a_node_that_is_far_behind_gets_a_snapshot() {
         member.is_some_and(|member| member.lag == Some(0))
     });
     nodes.until("the snapshot is in its place", |nodes| nodes.log(behind).contains("has taken the place of this node's files"));
+    assert!(!nodes.log(behind).contains("DAMAGED"), "{}", nodes.log(behind));
     // Only it and one more are left; whoever leads, the messages are there.
     nodes.kill(leader);
     let next = nodes.leader();

@@ -46,6 +46,8 @@ fn queues_are_listed_in_pages() {
     assert_eq!(names("/api/v1/queues?limit=2"), (json!(["a", "b"]), json!("b")));
     assert_eq!(names("/api/v1/queues?limit=2&after=b"), (json!(["c-orders", "d-orders"]), json!(null)));
     assert_eq!(names("/api/v1/queues?search=orders&limit=1"), (json!(["c-orders"]), json!("c-orders")));
+    assert_eq!(names("/api/v1/queues?search=orders&limit=1&after=c-orders"), (json!(["d-orders"]), json!(null)));
+    assert_eq!(names("/api/v1/queues?after=d-orders"), (json!([]), json!(null)));
     get(&broker, "/api/v1/queues?limit=many").problem(400, "invalid-argument");
 }
 

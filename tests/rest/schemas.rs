@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::broker::Broker;
+use crate::support::cli::json_lines;
 use crate::support::http::ask;
 use crate::{ORDER, get, post, register_order};
 
@@ -95,4 +96,70 @@ fn a_payload_is_judged_without_being_published() {
         assert_eq!(problem["details"]["path"], "id", "{payload}");
     }
     assert_eq!(get(&broker, "/api/v1/queues/orders").ok()["depth"], 0);
+}
+
+const PRICING: &str = "syntax = \"proto3\"; package shop.v1;
+message Question { string sku = 1; }
+message Quote { int64 cents = 1; }
+message Reason { string text = 1; }
+service Pricing { rpc GetQuote (Question) returns (Quote); rpc Explain (Quote) returns (Reason); }
+";
+
+#[test]
+fn a_service_becomes_the_contracts_that_the_command_line_makes_of_it() {
+    let broker = Broker::start(&[]);
+    let body = json!({"files": {"pricing.proto": PRICING}, "service": "shop.v1.Pricing"});
+    let registered = post(&broker, "/api/v1/schemas", &body).ok();
+    let contracts: Vec<_> = registered["contracts"].as_array().expect("a list").iter().collect();
+    let seen: Vec<_> = contracts.iter().map(|contract| (&contract["queue"], &contract["message_type"], &contract["reply_type"])).collect();
+    let explain = (&json!("pricing.explain"), &json!("shop.v1.Quote"), &json!("shop.v1.Reason"));
+    let quote = (&json!("pricing.get_quote"), &json!("shop.v1.Question"), &json!("shop.v1.Quote"));
+    assert_eq!(seen, [explain, quote], "{registered}");
+
+    // The command line finds everything registered already.
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("pricing.proto");
+    std::fs::write(&file, PRICING).expect("written");
+    let file = file.to_str().expect("a path in UTF-8");
+    for known in json_lines(&broker, &["schema", "register", "-p", file, "--service", "shop.v1.Pricing", "--json"]) {
+        assert_eq!((&known["existed"], &known["version"]), (&json!(true), &json!(1)), "{known}");
+    }
+    let answer = post(&broker, "/api/v1/queues/pricing.get_quote/call", &json!({"body": {"sku": "a"}}));
+    answer.problem(424, "no-responders");
+
+    // Descriptors do as well, and the queues can be called otherwise.
+    let set = get(&broker, "/api/v1/schemas/pricing.explain/versions/1").ok()["descriptor_set_base64"].clone();
+    let elsewhere = json!({"descriptor_set_base64": set, "service": "shop.v1.Pricing", "queue": "eu.desk"});
+    let registered = post(&broker, "/api/v1/schemas", &elsewhere).ok();
+    assert_eq!(registered["contracts"][1]["queue"], "eu.desk.get_quote");
+    assert_eq!(registered["contracts"][1]["fingerprint"], contracts[1]["fingerprint"]);
+}
+
+#[test]
+fn a_service_is_registered_as_a_whole_or_not_at_all() {
+    let broker = Broker::start(&[]);
+    let service = |text: &str, force| json!({"files": {"pricing.proto": text}, "service": "shop.v1.Pricing", "force": force});
+    post(&broker, "/api/v1/schemas", &service(PRICING, false)).ok();
+    // `explain` comes first and would pass: only the request of `get_quote` breaks.
+    let broken = PRICING.replace("string sku = 1;", "int32 sku = 1;").replace("string text = 1;", "string text = 1; string more = 2;");
+    let refused = post(&broker, "/api/v1/schemas", &service(&broken, false)).problem(409, "schema-incompatible");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("nothing is registered")), "{refused}");
+    for queue in ["pricing.explain", "pricing.get_quote"] {
+        assert_eq!(get(&broker, &format!("/api/v1/schemas/{queue}")).ok()["versions"].as_array().map(Vec::len), Some(1), "{queue}");
+    }
+    let forced = post(&broker, "/api/v1/schemas", &service(&broken, true)).ok();
+    assert_eq!(forced["contracts"][1]["version"], 2);
+
+    let streams = PRICING.replace("returns (Quote);", "returns (stream Quote);");
+    for (body, says) in [
+        (service(&streams, false), "GetQuote"),
+        (json!({"files": {"pricing.proto": PRICING}, "service": "shop.v1.Prices"}), "shop.v1.Pricing"),
+        (json!({"files": {"pricing.proto": PRICING}, "service": "shop.v1.Pricing", "queue": ".hidden"}), "another prefix"),
+        (json!({"descriptor_set_base64": "AAAA", "service": "shop.v1.Pricing"}), "descriptor set"),
+    ] {
+        let problem = post(&broker, "/api/v1/schemas", &body).problem(422, "schema-invalid");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(says)), "{says}: {problem}");
+    }
+    post(&broker, "/api/v1/schemas", &json!({"service": "shop.v1.Pricing"})).problem(400, "invalid-argument");
+    post(&broker, "/api/v1/schemas", &json!({"files": {"pricing.proto": PRICING}})).problem(400, "invalid-argument");
 }

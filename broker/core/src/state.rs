@@ -6,7 +6,7 @@
 mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -110,6 +110,17 @@ impl State {
     /// All queues in the order of their names.
     pub fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.names.values().map(|id| &self.queues[id])
+    }
+
+    /// Those behind a name, in the same order.
+    pub fn queues_after(&self, name: &str) -> impl Iterator<Item = &Queue> {
+        self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).map(|(_, id)| &self.queues[id])
+    }
+
+    /// How many queues there are.
+    #[must_use]
+    pub fn queue_count(&self) -> usize {
+        self.queues.len()
     }
 
     /// When the next delayed message falls due.

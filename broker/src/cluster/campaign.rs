@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use openraft::{AsyncRuntime, ServerState};
 
+use super::healing;
 use super::link::Standing;
-use super::log::Log;
+use super::log::{Log, chain};
 use super::raft::{Address, ELECTION_MAX, HEARTBEAT, Raft};
 use super::runtime::{Runtime, now};
 use crate::files::Files;
@@ -30,6 +31,9 @@ where
 {
     let mut lonely_since: Option<Instant> = None;
     loop {
+        if let Err(error) = healing::look(log).await {
+            tracing::warn!(error = %chain(&error), "the node does not get over its healing");
+        }
         let allowed = if log.is_healing() {
             false
         } else if hears(standing) {

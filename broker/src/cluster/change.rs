@@ -203,6 +203,7 @@ impl Changer {
 
     async fn take_up_invited(&self, said: &mut BTreeSet<u64>) {
         if let Ok(status) = self.leading() {
+            self.finish_change().await;
             self.correct_own_address(&status).await;
         }
         for (id, address) in self.log.points().invited {
@@ -214,6 +215,16 @@ impl Changer {
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// Finishes a change of members that an earlier leader has left halfway, where both majorities count.
+    async fn finish_change(&self) {
+        let membership = Arc::clone(&self.raft.metrics().borrow().membership_config);
+        let [_, .., wanted] = &membership.membership().get_joint_config()[..] else { return };
+        tracing::info!(voters = ?wanted, "finishing a change of members that was left halfway");
+        if let Err(error) = self.raft.change_membership(wanted.clone(), true).await {
+            tracing::warn!(error = %chain(&error), "the change of members is not finished yet");
         }
     }
 
@@ -230,10 +241,11 @@ impl Changer {
     async fn correct_own_address(&self, status: &ClusterStatus) {
         let own = &self.identity.address;
         let Some(member) = status.members.iter().find(|member| member.id == status.node_id) else { return };
-        if member.client_address == own.client && member.http_address == own.http && member.raft_address == own.raft {
+        if member.client_address == own.client && member.http_address == own.http {
             return;
         }
-        self.set_address(status.node_id, own.clone()).await;
+        // Where other nodes reach it is what they were told when it was added.
+        self.set_address(status.node_id, Address { raft: member.raft_address.clone(), ..own.clone() }).await;
     }
 
     async fn set_address(&self, id: u64, address: Address) {

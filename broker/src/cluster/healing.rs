@@ -15,14 +15,21 @@ pub(crate) async fn heard<F: Files>(log: &Log<F>, leader: Vote, commit: Option<L
     if !log.is_healing() {
         return Ok(());
     }
-    let Some(Healing { until }) = log.points().healing else { return Ok(()) };
-    let Some(until) = until else {
-        if let Some(commit) = commit.filter(|commit| leader.committed && commit.leader_id == leader.leader_id) {
-            tracing::info!(through = commit.index, "healing: this node gets everything that was committed from its peers");
-            log.change_points(move |points| points.healing = Some(Healing { until: Some(commit.index) })).await?;
-        }
+    if let Some(Healing { until: None }) = log.points().healing
+        && let Some(commit) = commit.filter(|commit| leader.committed && commit.leader_id == leader.leader_id)
+    {
+        tracing::info!(through = commit.index, "healing: this node gets everything that was committed from its peers");
+        log.change_points(move |points| points.healing = Some(Healing { until: Some(commit.index) })).await?;
+    }
+    look(log).await
+}
+
+/// Looks whether the node has caught up; also without a leader, since it may have been the last thing that it got.
+pub(crate) async fn look<F: Files>(log: &Log<F>) -> Result<(), LogError> {
+    if !log.is_healing() {
         return Ok(());
-    };
+    }
+    let Some(until) = log.points().healing.and_then(|healing| healing.until) else { return Ok(()) };
     if log.at_most_synced(log.last()).is_some_and(|last| last.index >= until) {
         log.change_points(|points| points.healing = None).await?;
         tracing::info!(through = until, "healed: this node has everything that it had lost, and votes again");

@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::mark::Mark;
+use super::points::{Points, PointsError};
 use crate::files::DiskFiles;
 use crate::journal::{self, Journal, JournalError};
 use crate::store::{Store, StoreError, StoreOptions};
@@ -25,6 +27,8 @@ pub(crate) enum HomeError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(transparent)]
+    Points(#[from] PointsError),
 }
 
 fn on<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> HomeError + 'a {
@@ -63,7 +67,8 @@ fn remove(path: &Path) -> Result<(), HomeError> {
 }
 
 /// Has a complete snapshot take the place of store and journal; forgets an incomplete one. Every step may be repeated after a crash.
-pub(crate) fn settle(data_dir: &Path) -> Result<(), HomeError> {
+/// `files` is where the points are.
+pub(crate) fn settle(data_dir: &Path, files: &DiskFiles) -> Result<(), HomeError> {
     let incoming = data_dir.join(INCOMING);
     if !incoming.exists() {
         return Ok(());
@@ -78,10 +83,15 @@ pub(crate) fn settle(data_dir: &Path) -> Result<(), HomeError> {
         remove(&journal)?;
         let store = Store::open(&store, StoreOptions::default())?;
         let applied = store.applied()?;
-        let files = DiskFiles::open(&journal).map_err(on(&journal, "creating it"))?;
+        let journal_files = DiskFiles::open(&journal).map_err(on(&journal, "creating it"))?;
         let mut options = journal::Options::new(u128::from_be_bytes(store.store_id()));
         options.begins_after = Some(applied);
-        Journal::open(files, options, applied, &mut |_| Ok(()))?;
+        Journal::open(journal_files, options, applied, &mut |_| Ok(()))?;
+        // The log begins behind the snapshot.
+        if let Some(mut points) = Points::load(files)? {
+            points.purged = Mark::of(&store)?.and_then(|mark| mark.last).or(points.purged);
+            points.save(files)?;
+        }
         sync(data_dir).map_err(on(data_dir, "syncing it"))?;
         tracing::info!(through = applied.index, "the snapshot has taken the place of this node's files");
     }

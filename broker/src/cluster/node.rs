@@ -17,7 +17,7 @@ use super::committed::Queue;
 use super::home::{self, HomeError};
 use super::lease::Lease;
 use super::link::{Link, Standing};
-use super::log::{Log, chain, next};
+use super::log::{Log, Synced, chain, next};
 use super::machine::Machine;
 use super::mark::Mark;
 use super::network::{Answering, Dialler, Identity, hears_a_leader, serve};
@@ -141,7 +141,7 @@ impl Node {
 
     /// Makes the directories what the last run meant them to be, and says what the node has promised. `None`: it is to begin a cluster.
     pub(crate) fn prepare(&self) -> Result<Option<Points>, MemberError> {
-        home::settle(&self.data_dir)?;
+        home::settle(&self.data_dir, &self.files)?;
         let found = Points::load(&self.files)?;
         if let Some(points) = &found
             && points.node_id != self.config.node_id
@@ -198,13 +198,9 @@ impl Node {
     }
 
     /// Starts Raft on what the shard has opened. `wake` tells the shard to look for committed entries.
-    pub(crate) fn start(&self, mut points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
+    pub(crate) fn start(&self, points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
         let Opened { store, journal, last } = opened;
         let mark = Mark::of(&store).map_err(|error| MemberError::Points(Box::new(error)))?.unwrap_or_default();
-        let (first_held, _) = journal.reader().bounds();
-        if points.begins_behind(mark.last, first_held) {
-            points.save(&self.files)?;
-        }
         let last = last.map_or(mark.last.max(points.purged), |(term, leader, index)| Some(super::record::log_id(term, leader, index)));
         if points.cluster_id.is_none() {
             tracing::info!("this node waits for a cluster to take it up: `qwer-q cluster add {}=HOST:PORT` at the leader", points.node_id);
@@ -345,6 +341,13 @@ impl Task {
                 async {
                     let mut changes = self.changes.lock().await;
                     change_members(&changer, &mut changes).await;
+                },
+                async {
+                    let mut synced = self.log.synced();
+                    if synced.wait_for(|synced| *synced == Synced::Failed).await.is_ok() {
+                        self.standing.failed.store(true, Ordering::Release);
+                        self.queue.nudge();
+                    }
                 },
                 async {
                     if was_replaced.recv().await.is_some() {

@@ -74,16 +74,6 @@ impl Points {
         }
     }
 
-    /// The store reaches `mark`, and the journal holds entries from its index `held` on. Says whether that is a snapshot's doing, behind
-    /// which the log begins: then the points have changed.
-    pub(crate) fn begins_behind(&mut self, mark: Option<LogId>, held: u64) -> bool {
-        let begins = mark.is_some() && held > self.kept_from().unwrap_or(1);
-        if begins {
-            self.purged = mark;
-        }
-        begins
-    }
-
     /// The journal's index of the oldest entry that is kept.
     pub(crate) fn kept_from(&self) -> Option<u64> {
         self.purged.map(|purged| journal_index(purged.index) + 1)

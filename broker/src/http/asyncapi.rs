@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use utoipa::IntoParams;
 
 use crate::json::schema::schemas;
+use crate::net::LocalSession;
 
 use super::HttpState;
 use super::extract::{Query, Session};
@@ -34,12 +35,9 @@ pub(crate) async fn asyncapi_json(
     Session(mut session): Session,
     Query(query): Query<AsyncApiQuery>,
 ) -> Result<Json<Value>, Problem> {
-    let search = query.search.unwrap_or_default();
-    let listed: wire::QueueListResponse = session.ask(Opcode::QueueList, &wire::QueueList {}).await?;
-    let mut queues: Vec<_> = listed.queues.into_iter().filter(|queue| queue.name.contains(&search) && !name::is_dlq(&queue.name)).collect();
-    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    let queues = listed(&mut session, query.search.unwrap_or_default()).await?;
     let mut document = Document::default();
-    for queue in &queues {
+    for queue in queues.iter().filter(|queue| !name::is_dlq(&queue.name)) {
         document.channel(queue);
         let Some(contract) = &queue.contract else { continue };
         let Some(typed) = state.contracts.version(&mut session, &queue.name, contract.version).await else { continue };
@@ -49,6 +47,21 @@ pub(crate) async fn asyncapi_json(
         }
     }
     Ok(Json(document.finish(state.broker.config.port)))
+}
+
+/// Every queue whose name contains `search`, asked for a part at a time so that the shard is never away for long.
+async fn listed(session: &mut LocalSession, search: String) -> Result<Vec<wire::QueueInfo>, Problem> {
+    const LIMIT: u32 = 500;
+    let mut list = wire::QueueList { search, limit: LIMIT, ..wire::QueueList::default() };
+    let mut queues = Vec::new();
+    loop {
+        let listed: wire::QueueListResponse = session.ask(Opcode::QueueList, &list).await?;
+        queues.extend(listed.queues);
+        if listed.next.is_empty() {
+            return Ok(queues);
+        }
+        list.after = listed.next;
+    }
 }
 
 #[derive(Debug, Default)]

@@ -15,8 +15,10 @@ mod login;
 pub mod metrics;
 mod openapi;
 mod problem;
+mod quantity;
 mod readiness;
 mod server;
+mod trouble;
 mod ws;
 
 use std::future::Future;
@@ -91,7 +93,8 @@ impl HttpState {
 /// Serves HTTP until `shutdown` completes; then answers what is in flight and returns. A client that stops in the middle of
 /// its request can hold up the return, so a caller that must end bounds the wait.
 pub async fn serve(listener: TcpListener, state: HttpState, shutdown: impl Future<Output = ()> + Send) {
-    server::serve(listener, router(state), shutdown).await;
+    let connections_max = state.broker.config.http_connections;
+    server::serve(listener, router(state), connections_max, shutdown).await;
 }
 
 /// Four groups of routes, by who may ask: anyone; whoever has the token; whoever is about to present it; and the rest, which browsers can
@@ -254,7 +257,7 @@ mod tests {
         let readiness = Arc::new(Readiness::new());
         let (commands, asked) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            while let Ok(Command::Stats(_, reply)) = asked.recv() {
+            while let Ok(Command::Stats(_, _, reply)) = asked.recv() {
                 let in_flight = queues.iter().map(|queue| queue.in_flight).sum();
                 let _ = reply.send(Stats { queues: queues.clone(), in_flight, ..Stats::default() });
             }

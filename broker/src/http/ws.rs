@@ -26,11 +26,13 @@ pub(super) async fn protocol(State(state): State<HttpState>, mut request: Reques
         return Problem::new(ErrorCode::Draining, "the broker is starting or shutting down; /readyz says when it is ready").into_response();
     }
     let upgrade = hyper::upgrade::on(&mut request);
-    let peer = request.extensions().get::<Peer>().map_or_else(String::new, |Peer(peer)| peer.to_string());
-    state.broker.serve_websocket(peer, async move {
+    let peer = request.extensions().get::<Peer>().cloned();
+    let name = peer.as_ref().map_or_else(String::new, |peer| peer.address.to_string());
+    let upgraded = async move {
         let upgraded = upgrade.await.inspect_err(|error| tracing::debug!(%error, "a WebSocket was not opened"));
         upgraded.ok().map(TokioIo::new)
-    });
+    };
+    state.broker.serve_websocket(name, upgraded, peer);
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).expect("base64");
     let headers = [
         (header::CONNECTION, HeaderValue::from_static("upgrade")),

@@ -116,6 +116,7 @@ impl Shared {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             metrics_per_queue: None,
+            http_connections: 4_096,
             otlp_endpoint: None,
             queue_defaults: qwerq_core::QueueOptions::default(),
             cluster: None,
@@ -126,10 +127,20 @@ impl Shared {
         Shared::new(Arc::new(config), metrics, registry, policies, calls, None, None, shard)
     }
 
-    /// What the shard holds at this moment. One that is gone holds nothing; the process is ending.
+    /// What the shard holds at this moment, or within a few of its turns where there are many queues: it tells of a part at a time, so
+    /// that it is never away for long. One that is gone holds nothing; the process is ending.
     pub async fn stats(&self, groups_of: GroupsOf) -> Stats {
+        let mut stats = self.some_stats(groups_of, Arc::from("")).await;
+        while stats.is_partial {
+            let last = stats.queues.last().map_or_else(|| Arc::from(""), |queue| Arc::clone(&queue.name));
+            stats.append(self.some_stats(groups_of, last).await);
+        }
+        stats
+    }
+
+    async fn some_stats(&self, groups_of: GroupsOf, after: Arc<str>) -> Stats {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Stats(groups_of, reply));
+        self.send(Command::Stats(groups_of, after, reply));
         answer.await.unwrap_or_default()
     }
 
@@ -138,9 +149,13 @@ impl Shared {
         self.draining.subscribe()
     }
 
-    /// Serves a WebSocket once its handshake is done; `upgraded` gives nothing when that failed.
-    pub(crate) fn serve_websocket<S>(self: &Arc<Self>, peer: String, upgraded: impl Future<Output = Option<S>> + Send + 'static)
-    where
+    /// Serves a WebSocket once its handshake is done; `upgraded` gives nothing when that failed. `held` is kept until the connection ends.
+    pub(crate) fn serve_websocket<S>(
+        self: &Arc<Self>,
+        peer: String,
+        upgraded: impl Future<Output = Option<S>> + Send + 'static,
+        held: impl Send + 'static,
+    ) where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (shared, stop) = (Arc::clone(self), self.draining.subscribe());
@@ -148,6 +163,7 @@ impl Shared {
             if let Some(stream) = upgraded.await {
                 connection::serve_websocket(stream, &peer, shared, stop).await;
             }
+            drop(held);
         });
     }
 

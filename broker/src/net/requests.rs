@@ -66,7 +66,7 @@ pub(super) async fn handle(
         Opcode::QueueDelete => Command::QueueDelete(asker, decode::<wire::QueueName>(opcode, payload)?.name),
         Opcode::QueueInfo => Command::QueueInfo(asker, decode::<wire::QueueName>(opcode, payload)?.name),
         Opcode::QueuePurge => Command::QueuePurge(asker, decode::<wire::QueueName>(opcode, payload)?.name),
-        Opcode::QueueList => Command::QueueList(asker),
+        Opcode::QueueList => Command::QueueList(asker, decode(opcode, payload)?),
         Opcode::GroupCreate => Command::GroupCreate(asker, decode(opcode, payload)?),
         Opcode::GroupDelete => Command::GroupDelete(asker, decode(opcode, payload)?),
         Opcode::SchemaRegister => {

@@ -182,7 +182,7 @@ pub enum Command {
     /// QUEUE_PURGE.
     QueuePurge(Asker, String),
     /// QUEUE_LIST.
-    QueueList(Asker),
+    QueueList(Asker, wire::QueueList),
     /// GROUP_CREATE.
     GroupCreate(Asker, wire::GroupRequest),
     /// GROUP_DELETE.
@@ -217,8 +217,8 @@ pub enum Command {
     Redrive(Asker, wire::Redrive),
     /// DEAD_LETTERS_PURGE.
     DeadLettersPurge(Asker, wire::DeadLetters),
-    /// Somebody wants to know what the shard holds.
-    Stats(GroupsOf, oneshot::Sender<Stats>),
+    /// Somebody wants to know what the shard holds: a part of the queues at a time, those behind a name.
+    Stats(GroupsOf, Arc<str>, oneshot::Sender<Stats>),
     /// Who consumes; of one queue if named.
     Consumers(Option<String>, oneshot::Sender<Vec<ConsumerInfo>>),
     /// A spare segment was written.
@@ -249,7 +249,7 @@ impl Command {
             | Command::QueueDelete(asker, _)
             | Command::QueueInfo(asker, _)
             | Command::QueuePurge(asker, _)
-            | Command::QueueList(asker)
+            | Command::QueueList(asker, _)
             | Command::GroupCreate(asker, _)
             | Command::GroupDelete(asker, _)
             | Command::SchemaGet(asker, _)

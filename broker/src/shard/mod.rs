@@ -284,7 +284,7 @@ impl Shard {
             Command::QueueDelete(asker, name) => self.queue_delete(asker, &name)?,
             Command::QueueInfo(asker, name) => self.queue_info(asker, &name),
             Command::QueuePurge(asker, name) => self.queue_purge(asker, &name)?,
-            Command::QueueList(asker) => self.queue_list(asker),
+            Command::QueueList(asker, list) => self.queue_list(asker, &list),
             Command::GroupCreate(asker, request) => self.group_create(asker, &request)?,
             Command::GroupDelete(asker, request) => self.group_delete(asker, &request)?,
             Command::Register(command) => self.register(*command)?,
@@ -305,9 +305,9 @@ impl Shard {
             Command::Consumers(queue, reply) => {
                 let _ = reply.send(self.consumers(queue.as_deref()));
             }
-            Command::Stats(groups_of, reply) => {
+            Command::Stats(groups_of, after, reply) => {
                 // Whoever asked may have gone; then nobody misses the answer.
-                let _ = reply.send(self.stats(groups_of));
+                let _ = reply.send(self.stats(groups_of, &after));
             }
             Command::Spare(outcome) => {
                 if let Some(journal) = self.log.journal()

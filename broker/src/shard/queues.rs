@@ -1,6 +1,6 @@
 //! Administration of queues, and what the shard tells about them.
 
-use qwerq_core::options::SchemaMode;
+use qwerq_core::options::{Mode, SchemaMode, UnknownWord};
 use qwerq_core::{Body, Queue, QueueId};
 use qwerq_proto::wire;
 use qwerq_proto::{ErrorCode, Opcode, name};
@@ -160,9 +160,30 @@ impl Shard {
         });
     }
 
-    pub(super) fn queue_list(&mut self, asker: Asker) {
-        let queues = self.state.queues().map(|queue| self.info(queue)).collect();
-        self.replies.push(reply::frame(asker, Opcode::QueueListResponse, &wire::QueueListResponse { queues }));
+    pub(super) fn queue_list(&mut self, asker: Asker, list: &wire::QueueList) {
+        self.replies.push(match self.listed(list) {
+            Ok(listed) => reply::frame(asker, Opcode::QueueListResponse, &listed),
+            Err(error) => reply::error(asker, &error),
+        });
+    }
+
+    /// The queues that are asked for; whoever wants many asks for a part at a time, since nothing else is done meanwhile.
+    fn listed(&self, list: &wire::QueueList) -> Result<wire::QueueListResponse, wire::Error> {
+        let mode = Some(&list.mode).filter(|mode| !mode.is_empty());
+        let mode: Option<Mode> =
+            mode.map(|mode| mode.parse()).transpose().map_err(|error: UnknownWord| ErrorCode::InvalidArgument.with(error.to_string()))?;
+        let limit = match list.limit {
+            0 => usize::MAX,
+            limit => usize::try_from(limit).expect("32 bits fit"),
+        };
+        let mut found = self
+            .state
+            .queues_after(&list.after)
+            .filter(|queue| queue.name.contains(&list.search) && mode.is_none_or(|mode| queue.options.mode == mode));
+        let queues: Vec<_> = found.by_ref().take(limit).map(|queue| self.info(queue)).collect();
+        let is_more = found.next().is_some();
+        let next = queues.last().filter(|_| is_more).map_or_else(String::new, |queue| queue.name.clone());
+        Ok(wire::QueueListResponse { queues, next })
     }
 
     fn info(&self, queue: &Queue) -> wire::QueueInfo {

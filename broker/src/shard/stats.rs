@@ -1,18 +1,22 @@
 //! What the shard tells of itself: to the metrics page, and to those who watch queues.
 
 use qwerq_core::dispatch::GroupKey;
-use qwerq_core::options::Mode;
+use qwerq_core::options::{Mode, OnFull};
 use qwerq_core::{Group, Queue};
 
 use crate::http::{GroupFigures, GroupsOf, QueueStats, Stats};
 
 use super::Shard;
 
+/// Queues that are told of in one go: what else waits for the shard waits no longer than about a millisecond.
+const QUEUES_AT_ONCE: usize = 1_000;
+
 impl Shard {
-    pub(super) fn stats(&self, groups_of: GroupsOf) -> Stats {
-        let count = self.state.queues().count();
+    /// The shard as a whole, and the queues behind the name `after`, as many as are told of in one go.
+    pub(super) fn stats(&self, groups_of: GroupsOf, after: &str) -> Stats {
+        let count = self.state.queue_count();
         let mut stats = Stats {
-            queues: Vec::with_capacity(count),
+            queues: Vec::with_capacity(count.min(QUEUES_AT_ONCE)),
             in_flight: self.dispatch.in_flight(),
             credit: self.dispatch.free_credit(),
             outbox_bytes: self.sessions.values().map(|session| session.outbox.waiting_bytes()).sum(),
@@ -24,13 +28,14 @@ impl Shard {
             storage_full: self.storage_full,
             ..Stats::default()
         };
-        for queue in self.state.queues() {
+        for queue in self.state.queues_after(after).take(QUEUES_AT_ONCE) {
             let figures = self.figures(queue, groups_of.wants(count));
             stats.consumers += figures.consumers;
             stats.groups += queue.groups().len() as u64;
             stats.lag += queue.groups().values().map(|group| queue.lag(group)).sum::<u64>();
             stats.queues.push(figures);
         }
+        stats.is_partial = stats.queues.len() == QUEUES_AT_ONCE;
         stats
     }
 
@@ -50,6 +55,7 @@ impl Shard {
             delayed: queue.delayed().count(),
             over_limit: queue.is_dlq() && queue.is_over_limits(),
             fill: fill(queue),
+            refuses: queue.options.on_full == OnFull::Reject,
             schema_version: queue.schemas().active().map_or(0, |record| record.version),
             activity: self.activities.get(queue.id),
             ..QueueStats::default()
@@ -61,6 +67,8 @@ impl Shard {
             figures.backing_off += of_group.backing_off;
             figures.blocked_keys += of_group.blocked_keys;
             figures.consumers += of_group.consumers;
+            figures.stuck_keys += of_group.stuck_keys();
+            figures.unattended = figures.unattended.max(of_group.unattended());
             most_busy = most_busy.max(of_group.in_flight + of_group.backing_off);
             if groups {
                 figures.groups.push(GroupFigures { name: group.name.clone(), ..of_group });

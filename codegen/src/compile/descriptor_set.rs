@@ -8,7 +8,7 @@ use prost::Message;
 use prost_reflect::DescriptorPool;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-use super::CompileError;
+use super::{CompileError, soundness};
 use crate::diagnostic::Diagnostic;
 
 /// The files that every compiler brings with it.
@@ -75,6 +75,7 @@ pub(super) fn complete(bytes: &[u8], shown: &str) -> Result<CompleteSet, Compile
     }
     raw.extend_from_slice(bytes);
     files.extend(set.file);
+    soundness::check(&files).map_err(|what| refuse(what, "no compiler makes such descriptors; make the set again with protoc or buf"))?;
     Ok(CompleteSet { raw, files })
 }
 

@@ -2,6 +2,10 @@
 //!
 //! They are the files that the merged schema takes types from, and whatever those refer to. An import that only brings options is not
 //! followed. Where contracts hold different texts of a file, the one counts that `merge` chose the types from.
+//!
+//! [`super::linked`] has whole files as well, by other rules, which is why they are two: there every import is followed, since the
+//! runtime looks it up, one name may stand for files of several packages, and descriptors are left as they are; here a name is one file in
+//! all of a program, imports for options stay away, editions are lowered, and options for the source are cut out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

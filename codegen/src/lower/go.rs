@@ -18,6 +18,7 @@ mod index;
 mod names;
 mod package;
 mod source;
+mod unsupported;
 #[cfg(test)]
 mod wire;
 
@@ -61,6 +62,7 @@ pub(crate) fn lower(request: &Request, options: &GoOptions, schema: &Schema, dia
     let packages = package::assign(&files, options, diagnostics);
     let index = Index::new(&files, &packages);
     clash::check(&files, &packages, &index, diagnostics);
+    unsupported::check(&files, &packages, &index, diagnostics);
     if diagnostics.has_errors() {
         return Vec::new();
     }

@@ -5,13 +5,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
 };
 
 use prost::{Message, bytes::Bytes};
 use prost_types::FileDescriptorProto;
 use qwerq_codegen::{
-    compile::{CompileError, compile},
+    compile::{CompileError, Compiled, compile},
     contract::TypeSource,
 };
 
@@ -66,11 +70,35 @@ impl Compiler {
     /// # Errors
     /// What the compiler says.
     pub(crate) fn compile(&mut self, path: &Path, includes: &[PathBuf], label: String) -> Result<Root, CompileError> {
-        let compiled = compile(path, includes)?;
+        Ok(self.root(compile(path, includes)?, label))
+    }
+
+    /// Compiles files on all processors; what comes of them in their order.
+    pub(crate) fn compile_all(&mut self, files: &[(PathBuf, &[PathBuf], String)]) -> Vec<Result<Root, CompileError>> {
+        let next = AtomicUsize::new(0);
+        // Short, since what waits in it holds copies of all imports.
+        let (compiled, arriving) = mpsc::sync_channel(16);
+        let mut roots: Vec<(usize, Result<Root, CompileError>)> = std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                let (compiled, next) = (compiled.clone(), &next);
+                scope.spawn(move || {
+                    while let Some((at, (path, includes, _))) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, files.get(at)?))) {
+                        compiled.send((at, compile(path, includes))).expect("the other end takes all");
+                    }
+                });
+            }
+            drop(compiled);
+            arriving.iter().map(|(at, compiled)| (at, compiled.map(|compiled| self.root(compiled, files[at].2.clone())))).collect()
+        });
+        roots.sort_by_key(|(at, _)| *at);
+        roots.into_iter().map(|(_, root)| root).collect()
+    }
+
+    fn root(&mut self, compiled: Compiled, label: String) -> Root {
         let set = RawFiles::decode(compiled.descriptor_set.as_slice()).expect("a descriptor set");
         let files = set.file.into_iter().map(|raw| self.intern(&raw)).collect();
         let name = compiled.roots.into_iter().next().expect("a .proto file is a root");
-        Ok(Root { label, name, files })
+        Root { label, name, files }
     }
 
     fn intern(&mut self, raw: &[u8]) -> Arc<ProtoFile> {

@@ -2,6 +2,7 @@
 //! runtime's go.mod pins. Without Go tests are skipped by name, in CI they fail.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
@@ -9,8 +10,13 @@ use std::{
     sync::OnceLock,
 };
 
-use prost::Message;
-use prost_types::FileDescriptorProto;
+use prost::{
+    DecodeError, Message,
+    bytes::Bytes,
+    encoding::{DecodeContext, WireType, decode_key, skip_field},
+};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage};
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use qwerq_codegen::{
     contract::{GoOptions, Language, TypeSource},
     output::{Output, OutputFile},
@@ -90,16 +96,61 @@ fn body(text: &str) -> String {
 
 /// A file's text in two parts: the descriptor that it embeds, and all else.
 ///
-/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted. The bytes of custom options are
-/// no part of the comparison; those of everything else are.
-fn parts(text: &str) -> (FileDescriptorProto, String) {
+/// Of the plugin's blank imports those are left out that only bring options: their files are not emitted.
+fn parts(text: &str) -> (Vec<u8>, String) {
     let text = body(text);
     let (before, rest) = text.split_once("_rawDesc = \"\"").expect("a descriptor");
     let (literal, after) = rest.split_once("\n\n").expect("something behind the descriptor");
     let bytes = literal.lines().flat_map(|line| unquote(line.trim().trim_end_matches(" +"))).collect::<Vec<u8>>();
     let is_foreign = |line: &str| line.starts_with("\t_ \"") && !line.contains(MODULE) && !line.contains("google.golang.org/protobuf/");
     let before: Vec<&str> = before.lines().filter(|line| !is_foreign(line)).collect();
-    (FileDescriptorProto::decode(bytes.as_slice()).expect("a descriptor"), format!("{}\n\n{after}", before.join("\n")))
+    (bytes, format!("{}\n\n{after}", before.join("\n")))
+}
+
+/// Whether descriptors differ in more than the order of fields. Where custom options are messages the plugin writes them anew, so that they
+/// are compared by what they mean; `pool` knows them.
+fn differ(pool: &OnceCell<Option<DescriptorPool>>, types: &TypeSource, ours: &[u8], theirs: &[u8]) -> bool {
+    let known = FileDescriptorProto::default().descriptor();
+    if ordered(Some(&known), ours).expect("a descriptor") == ordered(Some(&known), theirs).expect("a descriptor") {
+        return false;
+    }
+    let pool = pool.get_or_init(|| {
+        let set = FileDescriptorSet::decode(types.descriptor_set.clone()).expect("a descriptor set");
+        // The library does not read editions.
+        let is_known = set.file.iter().all(|file| file.syntax() != "editions");
+        is_known.then(|| DescriptorPool::decode(types.descriptor_set.clone()).expect("the set is sound"))
+    });
+    let meaning = |bytes: &[u8]| {
+        let file = pool.as_ref()?.get_message_by_name("google.protobuf.FileDescriptorProto")?;
+        Some(DynamicMessage::decode(file, bytes).expect("a descriptor"))
+    };
+    meaning(ours).is_none_or(|ours| Some(ours) != meaning(theirs))
+}
+
+/// The message with its fields, and those of all messages in it that descriptor.proto knows, in the order of their numbers. What it does not
+/// know, the custom options, is moved with its bytes as they are.
+fn ordered(message: Option<&MessageDescriptor>, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let mut fields: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let before = rest;
+        let (number, wire_type) = decode_key(&mut rest)?;
+        let inner = message.and_then(|message| message.get_field(number)).and_then(|field| field.kind().as_message().cloned());
+        let mut field = Vec::new();
+        if let (Some(inner), WireType::LengthDelimited) = (inner, wire_type) {
+            let mut content = Bytes::new();
+            prost::encoding::bytes::merge(wire_type, &mut content, &mut rest, DecodeContext::default())?;
+            let content = ordered(Some(&inner), &content)?;
+            prost::encoding::bytes::encode(number, &content, &mut field);
+        } else {
+            skip_field(wire_type, number, &mut rest, DecodeContext::default())?;
+            field.extend_from_slice(&before[..before.len() - rest.len()]);
+        }
+        fields.push((number, field));
+    }
+    // Elements of one repeated field stay in their order.
+    fields.sort_by_key(|(number, _)| *number);
+    Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
 /// The bytes of a Go string literal.
@@ -139,7 +190,7 @@ fn unquote(literal: &str) -> Vec<u8> {
 pub(crate) fn compare(types: &TypeSource, output: &Output) -> (usize, Vec<(String, String)>) {
     let ours: BTreeMap<String, &OutputFile> = output.files.iter().filter_map(|file| Some((source(file)?, file))).collect();
     let theirs = oracle(types, &ours);
-    let mut differences = Vec::new();
+    let (mut differences, pool) = (Vec::new(), OnceCell::new());
     for (proto, theirs) in &theirs {
         let (our_descriptor, ours) = parts(&ours[proto].text);
         let (their_descriptor, theirs) = parts(theirs);
@@ -147,7 +198,7 @@ pub(crate) fn compare(types: &TypeSource, output: &Output) -> (usize, Vec<(Strin
             let diff =
                 similar::TextDiff::from_lines(&theirs, &ours).unified_diff().context_radius(2).header("protoc-gen-go", proto).to_string();
             differences.push((proto.clone(), diff.lines().take(40).collect::<Vec<_>>().join("\n")));
-        } else if our_descriptor != their_descriptor {
+        } else if differ(&pool, types, &our_descriptor, &their_descriptor) {
             differences.push((proto.clone(), "the descriptors differ".to_owned()));
         }
     }

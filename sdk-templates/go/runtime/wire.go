@@ -333,10 +333,15 @@ type wireQueueName struct {
 }
 
 type wireQueueList struct {
+	Search string `wire:"1,search"`
+	After  string `wire:"2,after"`
+	Limit  uint32 `wire:"3,limit"`
+	Mode   string `wire:"4,mode"`
 }
 
 type wireQueueListResponse struct {
 	Queues []*wireQueueInfo `wire:"1,queues"`
+	Next   string           `wire:"2,next"`
 }
 
 type wireQueueInfo struct {

@@ -57,7 +57,7 @@ async function converse(address: string, token: string): Promise<Seen> {
 /** Whether a connection can be had at all. */
 async function tryToConnect(address: string): Promise<boolean> {
   try {
-    const q = await connect(address, { connectTimeoutMs: 20_000 });
+    const q = await connect(address, { connectTimeoutMs: 300_000 });
     await q.close();
     return true;
   } catch {

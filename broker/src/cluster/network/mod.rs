@@ -140,18 +140,15 @@ impl Wire {
         let mut frame = Vec::with_capacity(5 + body.len());
         begin(&mut frame, kind);
         frame.extend_from_slice(body);
-        self.send_frame(&mut frame).await
+        self.send_frame(&end(frame)?).await
     }
 
     async fn send_json(&mut self, kind: u8, body: &impl Serialize) -> io::Result<()> {
         self.send(kind, &serde_json::to_vec(body).expect("numbers and text")).await
     }
 
-    /// Sends a frame that began with [`begin`].
-    async fn send_frame(&mut self, frame: &mut [u8]) -> io::Result<()> {
-        let length = u32::try_from(frame.len() - 5).ok().filter(|length| *length <= FRAME_BYTES_MAX);
-        let length = length.ok_or_else(|| broken(format!("a frame of {} bytes is too large", frame.len())))?;
-        frame[..4].copy_from_slice(&length.to_le_bytes());
+    /// Sends a whole frame.
+    async fn send_frame(&mut self, frame: &[u8]) -> io::Result<()> {
         self.stream.write_all(frame).await
     }
 
@@ -194,6 +191,14 @@ impl Wire {
 /// Begins a frame whose body is to follow.
 fn begin(frame: &mut Vec<u8>, kind: u8) {
     frame.extend_from_slice(&[0, 0, 0, 0, kind]);
+}
+
+/// Ends a frame that began with [`begin`].
+fn end(mut frame: Vec<u8>) -> io::Result<Bytes> {
+    let length = u32::try_from(frame.len() - 5).ok().filter(|length| *length <= FRAME_BYTES_MAX);
+    let length = length.ok_or_else(|| broken(format!("a frame of {} bytes is too large", frame.len())))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(Bytes::from(frame))
 }
 
 fn json<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {

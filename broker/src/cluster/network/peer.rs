@@ -5,24 +5,29 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use openraft::error::{Fatal, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
 use openraft::{OptionalSend, Snapshot};
 use rand::RngExt;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::super::image;
 use super::super::lease::Lease;
 use super::super::log::Log;
-use super::super::raft::{Address, Raft, Vote};
+use super::super::raft::{Address, LogId, Raft, Vote};
 use super::super::rpc;
-use super::{FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, VERSION, Welcome, Wire, append, begin, json, kind};
+use super::{FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, VERSION, Welcome, Wire, append, begin, end, json, kind};
 use crate::files::Files;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
+
+/// How long entries may be on their way before the connection counts as lost.
+const APPEND: Duration = Duration::from_secs(4);
 
 /// How long a node may take over a chunk of a snapshot, or over its end.
 const CHUNK: Duration = Duration::from_secs(30);
@@ -50,6 +55,7 @@ impl<F: Files> RaftNetworkFactory<Raft> for Dialler<F> {
             target,
             address: node.raft.clone(),
             wire: None,
+            under_way: None,
         }
     }
 }
@@ -63,6 +69,25 @@ pub(crate) struct Peer<F: Files> {
     address: String,
     /// Gone while a request is under way: whoever gives up on an answer gives up the connection.
     wire: Option<Wire>,
+    /// Entries that are being sent.
+    under_way: Option<UnderWay>,
+}
+
+/// Entries on their way. Openraft gives up on an answer after a heartbeat and sends the same again; large ones, and those that meet a slow
+/// disk, take longer than that. So they are sent on, and the answer counts for the next attempt.
+struct UnderWay {
+    request: Range,
+    sent: Instant,
+    task: JoinHandle<(Option<Wire>, io::Result<Bytes>)>,
+}
+
+/// What tells requests apart: the vote, the entry before the first, the last one.
+type Range = (Vote, Option<LogId>, Option<LogId>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// Connects to a node and says who is there.
@@ -110,11 +135,12 @@ impl<F: Files> Peer<F> {
         dial(&self.identity, cluster, self.target, &self.address, false).await.map(|(wire, _)| wire)
     }
 
-    async fn ask(&mut self, mut frame: Vec<u8>, answer: u8) -> io::Result<bytes::Bytes> {
+    async fn ask(&mut self, frame: Vec<u8>, answer: u8) -> io::Result<Bytes> {
+        let frame = end(frame)?;
         let fresh = self.wire.is_none();
         let mut wire = self.wire().await?;
         let asked = async {
-            wire.send_frame(&mut frame).await?;
+            wire.send_frame(&frame).await?;
             wire.expect(answer).await
         };
         let body = match asked.await {
@@ -122,13 +148,47 @@ impl<F: Files> Peer<F> {
             // The other side may have been restarted since.
             Err(_) if !fresh => {
                 wire = self.wire().await?;
-                wire.send_frame(&mut frame).await?;
+                wire.send_frame(&frame).await?;
                 wire.expect(answer).await?
             }
             Err(error) => return Err(error),
         };
         self.wire = Some(wire);
         Ok(body)
+    }
+
+    /// Sends entries, or waits for the answer to the same ones that were sent before; also returns when that was.
+    async fn append(&mut self, request: Range, frame: Vec<u8>) -> io::Result<(Instant, Bytes)> {
+        let frame = end(frame)?;
+        let mut again = self.wire.is_some() || self.under_way.is_some();
+        loop {
+            if let Some(under_way) = &mut self.under_way {
+                let ended = (&mut under_way.task).await;
+                let known = (under_way.request, under_way.sent);
+                self.under_way = None;
+                let (wire, answer) = ended.map_err(io::Error::other)?;
+                self.wire = wire;
+                match answer {
+                    Ok(body) if known.0 == request => return Ok((known.1, body)),
+                    // The other side may have been restarted since.
+                    Err(error) if !again => return Err(error),
+                    Err(_) => again = false,
+                    Ok(_) => {}
+                }
+            }
+            let mut wire = self.wire().await?;
+            let frame = frame.clone();
+            let sent = Instant::now();
+            let task = tokio::spawn(async move {
+                let answer = async {
+                    wire.send_frame(&frame).await?;
+                    wire.expect(kind::APPENDED).await
+                };
+                let answer = timeout(APPEND, answer).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                (answer.is_ok().then_some(wire), answer)
+            });
+            self.under_way = Some(UnderWay { request, sent, task });
+        }
     }
 }
 
@@ -147,12 +207,12 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure<RaftError<u64>>> {
         request.leader_commit = rpc::committed(&self.log, request.leader_commit);
+        let range = (request.vote, request.prev_log_id, request.entries.last().map(|entry| entry.log_id));
         let mut frame = Vec::with_capacity(64 + request.entries.iter().map(super::super::log::bytes_of).sum::<usize>());
         begin(&mut frame, kind::APPEND);
         append::encode(&request, &mut frame);
-        let sent = Instant::now();
-        let answered = self.ask(frame, kind::APPENDED).await.and_then(|body| json(&body));
-        let response: AppendEntriesResponse<u64> = answered.map_err(|error| failure(self.target, &error))?;
+        let answered = self.append(range, frame).await.and_then(|(sent, body)| Ok((sent, json(&body)?)));
+        let (sent, response): (Instant, AppendEntriesResponse<u64>) = answered.map_err(|error| failure(self.target, &error))?;
         rpc::appended(&self.lease, request.vote.leader_id.term, self.target, sent, &response);
         Ok(response)
     }
@@ -207,7 +267,7 @@ impl<F: Files> Peer<F> {
         if !answer.wanted {
             return Ok(answer.vote);
         }
-        let mut end = ImageEnd { chunks: 0, crc: 0 };
+        let mut ending = ImageEnd { chunks: 0, crc: 0 };
         let mut chunks = image::read(*snapshot.snapshot);
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(io::Error::other)?;
@@ -215,11 +275,11 @@ impl<F: Files> Peer<F> {
             begin(&mut frame, kind::CHUNK);
             frame.extend_from_slice(&crc32c::crc32c(&chunk).to_le_bytes());
             frame.extend_from_slice(&chunk);
-            end.chunks += 1;
-            end.crc = crc32c::crc32c_append(end.crc, &chunk);
-            timeout(CHUNK, wire.send_frame(&mut frame)).await.map_err(|_| slow())??;
+            ending.chunks += 1;
+            ending.crc = crc32c::crc32c_append(ending.crc, &chunk);
+            timeout(CHUNK, wire.send_frame(&end(frame)?)).await.map_err(|_| slow())??;
         }
-        wire.send_json(kind::IMAGE_END, &end).await?;
+        wire.send_json(kind::IMAGE_END, &ending).await?;
         timeout(CHUNK, wire.expect(kind::IMAGE_TAKEN)).await.map_err(|_| slow())??;
         Ok(answer.vote)
     }

@@ -11,7 +11,7 @@ use super::super::campaign;
 use super::super::committed::Queue;
 use super::super::lease::Lease;
 use super::super::link::{Link, Standing};
-use super::super::log::{Desk, next};
+use super::super::log::{Desk, Synced, next};
 use super::super::machine::Machine;
 use super::super::mark::Mark;
 use super::super::points::Points;
@@ -97,9 +97,13 @@ impl Node {
             std::fs::remove_dir_all(&store).unwrap();
         }
         std::fs::rename(&incoming, &store).unwrap();
-        let applied = Store::open(&store, store_options()).unwrap().applied().unwrap();
+        let store = Store::open(&store, store_options()).unwrap();
+        let applied = store.applied().unwrap();
         self.journal = files();
         self.begins_after = Some(applied);
+        let mut points = Points::load(&self.points).unwrap().unwrap_or_else(|| Points::new(self.id));
+        points.purged = Mark::of(&store).unwrap().and_then(|mark| mark.last).or(points.purged);
+        points.save(&self.points).unwrap();
         self.net.ledger.note(self.id, format!("takes over a snapshot through {}", applied.index));
         self.net.ledger.count(|covered| &mut covered.snapshots);
     }
@@ -143,9 +147,6 @@ impl Node {
         let (store, journal, last) = opened.unwrap();
         let store = Arc::new(store);
         let mark = Mark::of(&store).unwrap().unwrap_or_default();
-        if points.begins_behind(mark.last, journal.reader().bounds().0) {
-            points.save(&self.points).unwrap();
-        }
         let last = last.or_else(|| mark.last.max(points.purged));
         let applied = next(mark.last);
         let healing = points.healing.is_some();
@@ -204,6 +205,15 @@ impl Node {
             spawn_on(id, {
                 let (net, raft, log, standing) = (net.clone(), raft.clone(), log.clone(), Arc::clone(&standing));
                 async move { campaign::watch(&raft, &log, &standing, |to, _| net.clone().hears_a_leader(id, to)).await }
+            });
+            spawn_on(id, {
+                let (mut synced, standing, queue) = (log.synced(), Arc::clone(&standing), Arc::clone(&queue));
+                async move {
+                    if synced.wait_for(|synced| *synced == Synced::Failed).await.is_ok() {
+                        standing.failed.store(true, std::sync::atomic::Ordering::Release);
+                        queue.nudge();
+                    }
+                }
             });
             let link = Link { raft, log, queue, lease, standing, mark, answers: Vec::new(), stop: None, thread: None };
             Shard::new(id, net, link, store, reader, door, shown).run().await;

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use super::super::home::{begin_incoming, complete_incoming, settle};
 use super::super::image::{self, Incoming};
+use super::super::mark::Mark;
+use super::super::points::Points;
 use super::super::raft::Image;
+use super::super::record::log_id;
 use super::{home, run};
 use crate::files::DiskFiles;
 use crate::journal::{self, Batch, Journal};
@@ -41,8 +44,10 @@ fn messages() -> Vec<MessageRun> {
 }
 
 fn fill(store: &Store, rows: usize, applied: Applied) {
+    let mark = Mark { last: Some(log_id(applied.term, 1, applied.index)), ..Mark::default() };
     let row = |number: usize| RowChange::Put { key: format!("row {number:05}").into_bytes(), value: vec![b'v'; 500] };
-    let checkpoint = Checkpoint { rows: (0..rows).map(row).collect(), messages: messages(), applied, ..Checkpoint::default() };
+    let checkpoint =
+        Checkpoint { rows: (1..rows).map(row).chain([mark.row()]).collect(), messages: messages(), applied, ..Checkpoint::default() };
     store.checkpoint(checkpoint, &Texts).unwrap();
 }
 
@@ -59,6 +64,7 @@ fn rows(store: &Store) -> usize {
 
 /// A node's files: some rows, three records.
 fn old(path: &Path) {
+    Points::new(1).save(&DiskFiles::open(path).unwrap()).unwrap();
     let store = Store::open(&path.join("store"), StoreOptions::default()).unwrap();
     let files = DiskFiles::open(&path.join("journal")).unwrap();
     let options = journal::Options::new(u128::from_be_bytes(store.store_id()));
@@ -88,7 +94,13 @@ async fn receive(path: &Path) {
     incoming.finish(NEW).unwrap();
 }
 
+fn settle_in(path: &Path) {
+    settle(path, &DiskFiles::open(path).unwrap()).unwrap();
+}
+
 fn assert_new(path: &Path) {
+    let points = Points::load(&DiskFiles::open(path).unwrap()).unwrap().unwrap();
+    assert_eq!(points.purged, Some(log_id(NEW.term, 1, NEW.index)), "the log begins behind the snapshot");
     let store = Store::open(&path.join("store"), StoreOptions::default()).unwrap();
     assert_eq!((store.applied().unwrap(), rows(&store)), (NEW, 5_000));
     let reader = store.reader();
@@ -111,9 +123,9 @@ fn a_complete_snapshot_takes_the_place_of_store_and_journal() {
     old(home.path());
     run(receive(home.path()));
     complete_incoming(home.path()).unwrap();
-    settle(home.path()).unwrap();
+    settle_in(home.path());
     assert_new(home.path());
-    settle(home.path()).unwrap();
+    settle_in(home.path());
     assert_new(home.path());
 }
 
@@ -122,7 +134,7 @@ fn an_incomplete_snapshot_is_forgotten() {
     let home = home();
     old(home.path());
     run(receive(home.path()));
-    settle(home.path()).unwrap();
+    settle_in(home.path());
     let store = Store::open(&home.path().join("store"), StoreOptions::default()).unwrap();
     assert_eq!((store.applied().unwrap().index, rows(&store)), (3, 2));
     assert!(!home.path().join("incoming").exists());
@@ -142,7 +154,7 @@ fn a_crash_while_a_snapshot_takes_its_place_is_made_good_by_the_next_start() {
         run(receive(home.path()));
         complete_incoming(home.path()).unwrap();
         steps[..crash].iter().for_each(|(_, step)| step(home.path()));
-        settle(home.path()).unwrap();
+        settle_in(home.path());
         assert_new(home.path());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -11,9 +11,10 @@ use qwerq_proto::{ErrorCode, wire};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::extract::{BodyKind, parse};
+use crate::http::HttpState;
+use crate::http::extract::{BodyKind, Path, Query, RawBody, parse};
 use crate::http::problem::Problem;
-use crate::proto_text::{CompiledText, ProtoText};
+use crate::proto_text::{CompiledText, Definition, ProtoText, RpcContract};
 
 /// A contract: `files`, or `descriptor_set_base64`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -48,15 +49,30 @@ pub(crate) struct CandidateQuery {
     force: bool,
 }
 
-/// Makes of a request what the broker is asked.
-pub(crate) async fn read(
+/// What the broker is asked about the contract in a request, whose path ends with the queue.
+pub(crate) struct Proposed(pub(crate) wire::SchemaRegister);
+
+impl FromRequest<HttpState> for Proposed {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Proposed, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Path(queue) = Path::from_request_parts(&mut parts, state).await?;
+        let Query(query) = Query::from_request_parts(&mut parts, state).await?;
+        let kind = BodyKind::of(&parts.headers);
+        let RawBody(body) = RawBody::from_request(Request::from_parts(parts, body), state).await?;
+        read(&state.proto_text, queue, query, kind, body).await.map(Proposed)
+    }
+}
+
+async fn read(
     proto_text: &Arc<dyn ProtoText>,
     queue: String,
     query: CandidateQuery,
-    headers: &HeaderMap,
+    kind: Option<BodyKind>,
     body: Bytes,
 ) -> Result<wire::SchemaRegister, Problem> {
-    if BodyKind::of(headers) == Some(BodyKind::Raw) {
+    if kind == Some(BodyKind::Raw) {
         return Ok(wire::SchemaRegister {
             queue,
             descriptor_set: body,
@@ -74,33 +90,88 @@ pub(crate) async fn read(
         force: candidate.force,
         ..wire::SchemaRegister::default()
     };
-    match (&candidate.descriptor_set_base64, candidate.files.is_empty()) {
-        (Some(base64), true) => {
-            let set = BASE64.decode(base64).map_err(|error| invalid(format!("descriptor_set_base64: {error}")))?;
+    match definition(candidate.files, candidate.root, candidate.descriptor_set_base64)? {
+        Definition::Descriptors(set) => {
             candidate.message_type.ok_or_else(no_type)?;
             Ok(wire::SchemaRegister { descriptor_set: set.into(), ..register })
         }
-        (None, false) => {
-            let compiled = compile(proto_text, candidate).await?;
+        Definition::Text { root, files } => {
+            let compiled = compiling(proto_text, move |proto_text| proto_text.compile(&root, &files)).await?;
             let message_type = if register.message_type.is_empty() { only_message(&compiled)? } else { register.message_type };
             let descriptor_set = Bytes::from(compiled.descriptor_set);
             Ok(wire::SchemaRegister { message_type, descriptor_set, sources: compiled.sources, ..register })
         }
-        _ => Err(invalid("a contract is either files or descriptor_set_base64".to_owned())),
     }
 }
 
-async fn compile(proto_text: &Arc<dyn ProtoText>, candidate: Candidate) -> Result<CompiledText, Problem> {
-    let Candidate { files, root, .. } = candidate;
+/// A service, each rpc of which becomes the contract of a queue: `files`, or `descriptor_set_base64`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServiceCandidate {
+    /// Full name of the service.
+    #[schema(example = "shop.Pricing")]
+    service: String,
+    /// .proto text by file name, imports included; protobuf's own files are built in.
+    #[serde(default)]
+    #[schema(example = json!({"pricing.proto": "syntax = \"proto3\"; package shop; message Question { string sku = 1; } message Quote { int64 cents = 1; } service Pricing { rpc GetQuote (Question) returns (Quote); }"}))]
+    files: BTreeMap<String, String>,
+    /// Which file holds the service; not needed for one file.
+    root: Option<String>,
+    /// A google.protobuf.FileDescriptorSet with all imports, in base64.
+    descriptor_set_base64: Option<String>,
+    /// What the queues' names begin with, instead of the service's name: `GetQuote` of `shop.Pricing` goes to `pricing.get_quote`.
+    queue: Option<String>,
+    /// Register although the compatibility rule says no.
+    #[serde(default)]
+    force: bool,
+}
+
+impl ServiceCandidate {
+    /// One registration an rpc.
+    pub(crate) async fn registrations(self, proto_text: &Arc<dyn ProtoText>) -> Result<Vec<wire::SchemaRegister>, Problem> {
+        let ServiceCandidate { service, files, root, descriptor_set_base64, queue, force } = self;
+        let definition = definition(files, root, descriptor_set_base64)?;
+        let (compiled, contracts) =
+            compiling(proto_text, move |proto_text| proto_text.service(&definition, &service, queue.as_deref())).await?;
+        let descriptor_set = Bytes::from(compiled.descriptor_set);
+        let registration = |RpcContract { queue, message_type, reply_type }| wire::SchemaRegister {
+            queue,
+            message_type,
+            reply_type,
+            descriptor_set: descriptor_set.clone(),
+            sources: compiled.sources.clone(),
+            force,
+            ..wire::SchemaRegister::default()
+        };
+        Ok(contracts.into_iter().map(registration).collect())
+    }
+}
+
+/// What a body says of where its types are.
+fn definition(files: BTreeMap<String, String>, root: Option<String>, set: Option<String>) -> Result<Definition, Problem> {
+    if let (Some(base64), true) = (&set, files.is_empty()) {
+        let set = BASE64.decode(base64).map_err(|error| invalid(format!("descriptor_set_base64: {error}")))?;
+        return Ok(Definition::Descriptors(set));
+    }
+    if set.is_some() || files.is_empty() {
+        return Err(invalid("a contract is either files or descriptor_set_base64".to_owned()));
+    }
     let root = match (root, files.len()) {
         (Some(root), _) if files.contains_key(&root) => root,
         (Some(root), _) => return Err(invalid(format!("root is {root:?}, which is none of the files"))),
         (None, 1) => files.keys().next().cloned().expect("there is one"),
-        (None, _) => return Err(invalid("there are several files; say with `root` which one holds the message type".to_owned())),
+        (None, _) => return Err(invalid("there are several files; say with `root` which one holds the type".to_owned())),
     };
+    Ok(Definition::Text { root, files })
+}
+
+/// Has the compiler do something, away from the tasks that answer requests.
+async fn compiling<T: Send + 'static>(
+    proto_text: &Arc<dyn ProtoText>,
+    work: impl FnOnce(&dyn ProtoText) -> Result<T, String> + Send + 'static,
+) -> Result<T, Problem> {
     let proto_text = Arc::clone(proto_text);
-    let compiled = tokio::task::spawn_blocking(move || proto_text.compile(&root, &files)).await;
-    match compiled {
+    match tokio::task::spawn_blocking(move || work(&*proto_text)).await {
         Ok(Ok(compiled)) => Ok(compiled),
         Ok(Err(why)) => Err(Problem::new(ErrorCode::SchemaInvalid, why)),
         Err(panic) => {

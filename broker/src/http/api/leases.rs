@@ -2,11 +2,12 @@
 //! whoever has its id settles it.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use qwerq_proto::{ErrorCode, Opcode, wire};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -107,12 +108,24 @@ pub(crate) async fn fetch(
     message::answer(wanted, &queue, &fetched.messages, FetchAnswer { messages })
 }
 
+/// A body that says what becomes of leases.
+pub(crate) trait Settlement {
+    /// The leases, and what is said of all of them.
+    fn into_parts(self) -> (Vec<String>, wire::Settle);
+}
+
 /// Leases that are done.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AckRequest {
     /// As `fetch` gave them.
     lease_ids: Vec<String>,
+}
+
+impl Settlement for AckRequest {
+    fn into_parts(self) -> (Vec<String>, wire::Settle) {
+        (self.lease_ids, wire::Settle::default())
+    }
 }
 
 /// Leases to put back.
@@ -128,6 +141,12 @@ pub(crate) struct NackRequest {
     reason: String,
 }
 
+impl Settlement for NackRequest {
+    fn into_parts(self) -> (Vec<String>, wire::Settle) {
+        (self.lease_ids, wire::Settle { delay_ms: self.delay_ms, reason: self.reason, ..wire::Settle::default() })
+    }
+}
+
 /// Leases whose messages failed for good.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -139,6 +158,12 @@ pub(crate) struct RejectRequest {
     reason: String,
 }
 
+impl Settlement for RejectRequest {
+    fn into_parts(self) -> (Vec<String>, wire::Settle) {
+        (self.lease_ids, wire::Settle { reason: self.reason, ..wire::Settle::default() })
+    }
+}
+
 /// Leases to hold for longer.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -148,6 +173,12 @@ pub(crate) struct ExtendRequest {
     /// How long they last from now; as long as at first unless said.
     #[serde(default)]
     visibility_timeout_ms: u64,
+}
+
+impl Settlement for ExtendRequest {
+    fn into_parts(self) -> (Vec<String>, wire::Settle) {
+        (self.lease_ids, wire::Settle { visibility_timeout_ms: self.visibility_timeout_ms, ..wire::Settle::default() })
+    }
 }
 
 /// What became of leases.
@@ -173,12 +204,8 @@ pub(crate) struct RefusedLease {
     request_body = AckRequest,
     responses((status = 200, description = "How many, and which not", body = SettleAnswer))
 )]
-pub(crate) async fn ack(
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    JsonBody(request): JsonBody<AckRequest>,
-) -> Result<Json<SettleAnswer>, Problem> {
-    settle(&mut session, queue, Opcode::Ack, request.lease_ids, wire::Settle::default()).await
+pub(crate) async fn ack(leases: Leases<AckRequest>) -> Result<Json<SettleAnswer>, Problem> {
+    leases.settle(Opcode::Ack).await
 }
 
 /// Put messages back
@@ -189,13 +216,8 @@ pub(crate) async fn ack(
     request_body = NackRequest,
     responses((status = 200, description = "How many, and which not", body = SettleAnswer))
 )]
-pub(crate) async fn nack(
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    JsonBody(request): JsonBody<NackRequest>,
-) -> Result<Json<SettleAnswer>, Problem> {
-    let settle_as = wire::Settle { delay_ms: request.delay_ms, reason: request.reason, ..wire::Settle::default() };
-    settle(&mut session, queue, Opcode::Nack, request.lease_ids, settle_as).await
+pub(crate) async fn nack(leases: Leases<NackRequest>) -> Result<Json<SettleAnswer>, Problem> {
+    leases.settle(Opcode::Nack).await
 }
 
 /// Give messages up
@@ -206,12 +228,8 @@ pub(crate) async fn nack(
     request_body = RejectRequest,
     responses((status = 200, description = "How many, and which not", body = SettleAnswer))
 )]
-pub(crate) async fn reject(
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    JsonBody(request): JsonBody<RejectRequest>,
-) -> Result<Json<SettleAnswer>, Problem> {
-    settle(&mut session, queue, Opcode::Reject, request.lease_ids, wire::Settle { reason: request.reason, ..wire::Settle::default() }).await
+pub(crate) async fn reject(leases: Leases<RejectRequest>) -> Result<Json<SettleAnswer>, Problem> {
+    leases.settle(Opcode::Reject).await
 }
 
 /// Put messages back as if they had not been fetched
@@ -222,12 +240,8 @@ pub(crate) async fn reject(
     request_body = AckRequest,
     responses((status = 200, description = "How many, and which not", body = SettleAnswer))
 )]
-pub(crate) async fn release(
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    JsonBody(request): JsonBody<AckRequest>,
-) -> Result<Json<SettleAnswer>, Problem> {
-    settle(&mut session, queue, Opcode::Release, request.lease_ids, wire::Settle::default()).await
+pub(crate) async fn release(leases: Leases<AckRequest>) -> Result<Json<SettleAnswer>, Problem> {
+    leases.settle(Opcode::Release).await
 }
 
 /// Hold messages for longer
@@ -236,38 +250,50 @@ pub(crate) async fn release(
     request_body = ExtendRequest,
     responses((status = 200, description = "How many, and which not", body = SettleAnswer))
 )]
-pub(crate) async fn extend(
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    JsonBody(request): JsonBody<ExtendRequest>,
-) -> Result<Json<SettleAnswer>, Problem> {
-    let settle_as = wire::Settle { visibility_timeout_ms: request.visibility_timeout_ms, ..wire::Settle::default() };
-    settle(&mut session, queue, Opcode::ExtendVisibility, request.lease_ids, settle_as).await
+pub(crate) async fn extend(leases: Leases<ExtendRequest>) -> Result<Json<SettleAnswer>, Problem> {
+    leases.settle(Opcode::ExtendVisibility).await
 }
 
-async fn settle(
-    session: &mut LocalSession,
+/// What a request says of leases, and the session that says it to the broker.
+pub(crate) struct Leases<R> {
+    session: LocalSession,
     queue: String,
-    opcode: Opcode,
-    leases: Vec<String>,
-    settle: wire::Settle,
-) -> Result<Json<SettleAnswer>, Problem> {
-    // A lease knows its queue itself; a path to none is still a mistake.
-    let _: wire::QueueInfo = session.ask(Opcode::QueueInfo, &wire::QueueName { name: queue }).await?;
-    let lease_ids = leases.iter().map(|lease| lease_id(lease)).collect::<Result<Vec<_>, _>>()?;
-    let settled: wire::Settled = session.ask(opcode, &wire::Settle { lease_ids, confirm: true, ..settle }).await?;
-    let mut refused = settled.refused.into_iter().map(|refused| {
-        let at = usize::try_from(refused.index).expect("32 bits fit");
-        let problem = Problem::from(refused.error.unwrap_or_else(|| ErrorCode::StaleLease.with("the lease is stale")));
-        (leases.get(at).cloned().unwrap_or_default(), problem)
-    });
-    if settled.settled == 0
-        && let Some((lease_id, problem)) = refused.next()
-    {
-        return Err(problem.detail("lease_id", lease_id));
+    request: R,
+}
+
+impl<R: DeserializeOwned> FromRequest<HttpState> for Leases<R> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Leases<R>, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Session(session) = Session::from_request_parts(&mut parts, state).await?;
+        let Path(queue) = Path::from_request_parts(&mut parts, state).await?;
+        let JsonBody(request) = JsonBody::from_request(Request::from_parts(parts, body), state).await?;
+        Ok(Leases { session, queue, request })
     }
-    let refused = refused.map(|(lease_id, problem)| RefusedLease { lease_id, error: problem.into_body() }).collect();
-    Ok(Json(SettleAnswer { settled: settled.settled, refused }))
+}
+
+impl<R: Settlement> Leases<R> {
+    async fn settle(self, opcode: Opcode) -> Result<Json<SettleAnswer>, Problem> {
+        let Leases { mut session, queue, request } = self;
+        // A lease knows its queue itself; a path to none is still a mistake.
+        let _: wire::QueueInfo = session.ask(Opcode::QueueInfo, &wire::QueueName { name: queue }).await?;
+        let (leases, settle) = request.into_parts();
+        let lease_ids = leases.iter().map(|lease| lease_id(lease)).collect::<Result<Vec<_>, _>>()?;
+        let settled: wire::Settled = session.ask(opcode, &wire::Settle { lease_ids, confirm: true, ..settle }).await?;
+        let mut refused = settled.refused.into_iter().map(|refused| {
+            let at = usize::try_from(refused.index).expect("32 bits fit");
+            let problem = Problem::from(refused.error.unwrap_or_else(|| ErrorCode::StaleLease.with("the lease is stale")));
+            (leases.get(at).cloned().unwrap_or_default(), problem)
+        });
+        if settled.settled == 0
+            && let Some((lease_id, problem)) = refused.next()
+        {
+            return Err(problem.detail("lease_id", lease_id));
+        }
+        let refused = refused.map(|(lease_id, problem)| RefusedLease { lease_id, error: problem.into_body() }).collect();
+        Ok(Json(SettleAnswer { settled: settled.settled, refused }))
+    }
 }
 
 fn lease_id(text: &str) -> Result<Bytes, Problem> {

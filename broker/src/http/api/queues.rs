@@ -101,15 +101,15 @@ pub(crate) struct ListQuery {
 )]
 pub(crate) async fn list(Session(mut session): Session, Query(query): Query<ListQuery>) -> Result<Json<QueuePage>, Problem> {
     let limit = limit(query.limit, PAGE, PAGE_MAX)?;
-    let answer: wire::QueueListResponse = session.ask(Opcode::QueueList, &wire::QueueList {}).await?;
-    let mut queues = answer.queues;
-    let search = query.search.unwrap_or_default();
-    queues.retain(|queue| queue.name.contains(&search) && query.after.as_ref().is_none_or(|after| queue.name > *after));
-    queues.sort_by(|a, b| a.name.cmp(&b.name));
-    let more = queues.len() > limit;
-    queues.truncate(limit);
-    let next = queues.last().filter(|_| more).map(|queue| queue.name.clone());
-    Ok(Json(QueuePage { queues: queues.into_iter().map(Queue::from).collect(), next }))
+    let list = wire::QueueList {
+        search: query.search.unwrap_or_default(),
+        after: query.after.unwrap_or_default(),
+        limit: u32::try_from(limit).expect("a page's size is small"),
+        mode: String::new(),
+    };
+    let listed: wire::QueueListResponse = session.ask(Opcode::QueueList, &list).await?;
+    let next = Some(listed.next).filter(|next| !next.is_empty());
+    Ok(Json(QueuePage { queues: listed.queues.into_iter().map(Queue::from).collect(), next }))
 }
 
 /// Look at a queue

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,19 +17,19 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, NoBody, Nothing, Path, Query, RawBody, Session};
+use crate::http::extract::{JsonBody, NoBody, Nothing, Path, Query, Session};
 use crate::http::problem::Problem;
 use crate::net::LocalSession;
-use crate::registry::compatibility::{Version, compare};
+use crate::registry::compatibility::{Version, compare, is_break};
 use crate::timestamp;
 
-use super::candidate::{self, Candidate, CandidateQuery};
+use super::candidate::{Candidate, CandidateQuery, Proposed, ServiceCandidate};
 use super::finding::{SchemaChange, Verdict};
 use super::schema_version::{SchemaVersion, hex};
 
 pub(super) fn routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::new()
-        .routes(routes!(list))
+        .routes(routes!(list, register_service))
         .routes(routes!(history, register, delete))
         .routes(routes!(check))
         .routes(routes!(version))
@@ -81,6 +81,12 @@ pub(crate) struct Registered {
     verdict: Verdict,
 }
 
+impl From<wire::SchemaResponse> for Registered {
+    fn from(response: wire::SchemaResponse) -> Registered {
+        Registered { version: response.version.clone().unwrap_or_default().into(), existed: response.existed, verdict: response.into() }
+    }
+}
+
 /// Register a contract
 ///
 /// Files of .proto text, or a descriptor set; text in editions is not compiled here: send what `protoc --include_imports
@@ -95,18 +101,57 @@ pub(crate) struct Registered {
     )),
     responses((status = 200, description = "The version, which is active now", body = Registered))
 )]
-pub(crate) async fn register(
+pub(crate) async fn register(Session(mut session): Session, Proposed(register): Proposed) -> Result<Json<Registered>, Problem> {
+    let registered: wire::SchemaResponse = session.ask(Opcode::SchemaRegister, &register).await?;
+    Ok(Json(registered.into()))
+}
+
+/// Contracts that were registered together.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ServiceRegistered {
+    /// One an rpc, by queue.
+    contracts: Vec<Registered>,
+}
+
+/// Register a service
+///
+/// Each rpc becomes the contract of a queue that can be called. It is registered as a whole or not at all: what one of the rules refuses
+/// is found before the first rpc is registered.
+#[utoipa::path(
+    post, path = "/api/v1/schemas", tag = "schemas", request_body = ServiceCandidate,
+    responses((status = 200, description = "The versions, which are active now", body = ServiceRegistered))
+)]
+pub(crate) async fn register_service(
     State(state): State<HttpState>,
     Session(mut session): Session,
-    Path(queue): Path<String>,
-    Query(query): Query<CandidateQuery>,
-    headers: HeaderMap,
-    RawBody(body): RawBody,
-) -> Result<Json<Registered>, Problem> {
-    let register = candidate::read(&state.proto_text, queue, query, &headers, body).await?;
-    let response: wire::SchemaResponse = session.ask(Opcode::SchemaRegister, &register).await?;
-    let version = response.version.clone().unwrap_or_default().into();
-    Ok(Json(Registered { version, existed: response.existed, verdict: response.into() }))
+    JsonBody(candidate): JsonBody<ServiceCandidate>,
+) -> Result<Json<ServiceRegistered>, Problem> {
+    let registrations = candidate.registrations(&state.proto_text).await?;
+    for register in registrations.iter().filter(|register| !register.force) {
+        let dry_run = wire::SchemaRegister { dry_run: true, ..register.clone() };
+        let judged: wire::SchemaResponse = session.ask(Opcode::SchemaRegister, &dry_run).await?;
+        if judged.refused {
+            return Err(refused(&register.queue, &judged));
+        }
+    }
+    let mut contracts = Vec::new();
+    for register in &registrations {
+        let registered: wire::SchemaResponse = session.ask(Opcode::SchemaRegister, register).await?;
+        contracts.push(Registered::from(registered));
+    }
+    Ok(Json(ServiceRegistered { contracts }))
+}
+
+/// Why a service is not registered.
+fn refused(queue: &str, judged: &wire::SchemaResponse) -> Problem {
+    let breaks = judged.findings.iter().filter(|finding| is_break(finding));
+    let text: Vec<String> = breaks.map(|finding| format!("{} at {}", finding.rule, finding.path)).collect();
+    let text = format!(
+        "nothing is registered: the contract of `{queue}` would break the rule {}: {}; POST /api/v1/schemas/{queue}/check says more",
+        judged.compatibility,
+        text.join(", "),
+    );
+    Problem::new(ErrorCode::SchemaIncompatible, text).detail("queue", queue)
 }
 
 /// Check a contract
@@ -122,15 +167,7 @@ pub(crate) async fn register(
     )),
     responses((status = 200, description = "The verdict", body = Verdict))
 )]
-pub(crate) async fn check(
-    State(state): State<HttpState>,
-    Session(mut session): Session,
-    Path(queue): Path<String>,
-    Query(query): Query<CandidateQuery>,
-    headers: HeaderMap,
-    RawBody(body): RawBody,
-) -> Result<Json<Verdict>, Problem> {
-    let register = candidate::read(&state.proto_text, queue, query, &headers, body).await?;
+pub(crate) async fn check(Session(mut session): Session, Proposed(register): Proposed) -> Result<Json<Verdict>, Problem> {
     let dry_run = wire::SchemaRegister { dry_run: true, ..register };
     let response: wire::SchemaResponse = session.ask(Opcode::SchemaRegister, &dry_run).await?;
     Ok(Json(response.into()))
@@ -276,9 +313,8 @@ pub(crate) async fn activate(
     JsonBody(activation): JsonBody<Activation>,
 ) -> Result<Json<Registered>, Problem> {
     let select = wire::SchemaSelect { queue, version: number(&version)?, force: activation.force };
-    let response: wire::SchemaResponse = session.ask(Opcode::SchemaActivate, &select).await?;
-    let version = response.version.clone().unwrap_or_default().into();
-    Ok(Json(Registered { version, existed: true, verdict: response.into() }))
+    let activated: wire::SchemaResponse = session.ask(Opcode::SchemaActivate, &select).await?;
+    Ok(Json(Registered { existed: true, ..activated.into() }))
 }
 
 /// Retire a version

@@ -8,8 +8,8 @@ use crate::cluster::{ClusterStatus, Member, runs_alone};
 use crate::http::api::cluster::role_of;
 
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::quantity::count;
 use super::visit::Visit;
+use crate::http::quantity::count;
 
 struct MemberView {
     id: u64,

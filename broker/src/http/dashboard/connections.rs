@@ -4,10 +4,10 @@ use askama::Template;
 use axum::response::Response;
 
 use crate::http::api::clients::{Connection, connected};
+use crate::http::quantity::{count, counted};
 
 use super::consumer::{self, ConsumerView};
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::quantity::{count, counted};
 use super::visit::Visit;
 
 struct ConnectionView {

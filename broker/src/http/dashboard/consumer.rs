@@ -3,9 +3,9 @@
 use qwerq_proto::ErrorCode;
 
 use crate::http::api::clients::{self, Consumer};
+use crate::http::quantity::count;
 
 use super::frame::ErrorPage;
-use super::quantity::count;
 use super::visit::Visit;
 
 /// One of them.

@@ -6,10 +6,11 @@ use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::time_short;
+
 use super::asked::{Asked, QueueName};
 use super::contracts::GEN_COMMANDS;
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::quantity::time_short;
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 

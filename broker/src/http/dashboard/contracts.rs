@@ -6,10 +6,11 @@ use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::{counted, time_short};
+
 use super::asked::Asked;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
-use super::quantity::{counted, time_short};
 use super::visit::Visit;
 
 /// Which page.

@@ -11,13 +11,14 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
+use crate::http::quantity::count;
+
 use super::asked::{Asked, QueueName};
 use super::choice::{Choice, choices};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::link::encoded;
 use super::message::{Contracts, MessageView};
 use super::pager::Pager;
-use super::quantity::count;
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 

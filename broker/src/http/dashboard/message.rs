@@ -11,11 +11,11 @@ use qwerq_core::MessageId;
 use qwerq_proto::{name, wire};
 use serde::Serialize;
 
+use crate::http::quantity;
 use crate::json;
 use crate::registry::{ContractVersion, Unknown};
 use crate::timestamp;
 
-use super::quantity;
 use super::visit::Visit;
 
 /// Characters of a payload that a list shows.

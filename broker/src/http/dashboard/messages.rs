@@ -6,12 +6,13 @@ use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::{count, counted};
+
 use super::asked::{Asked, QueueName};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::link::encoded;
 use super::message::{Contracts, MessageView};
 use super::pager::Pager;
-use super::quantity::{count, counted};
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 

@@ -24,13 +24,11 @@ mod options;
 mod overview;
 mod pager;
 mod publish;
-mod quantity;
 mod queue;
 mod queue_head;
 mod settings;
 mod sign_in;
 mod streams;
-mod trouble;
 mod visit;
 
 use utoipa_axum::router::OpenApiRouter;

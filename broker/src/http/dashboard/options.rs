@@ -6,13 +6,13 @@ use qwerq_proto::{name, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::{bytes, count};
 use crate::queue_options::options_on_wire;
 use crate::timestamp;
 
 use super::asked::{Asked, QueueName};
 use super::duration;
 use super::frame::{ErrorPage, Frame, Section, page};
-use super::quantity::{bytes, count};
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 

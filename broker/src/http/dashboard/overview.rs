@@ -1,21 +1,20 @@
 //! The first page: all queues, those in trouble first, and what the broker does right now. Without queues: how to make one.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use askama::Template;
 use axum::response::Response;
-use qwerq_proto::{name, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::{count, counted};
+use crate::http::trouble::{Judged, TroubleView, judge, rank};
+use crate::http::{GroupsOf, QueueStats};
+
 use super::asked::Asked;
 use super::choice::{Choice, choices};
-use super::frame::{ErrorPage, Frame, Section, page};
+use super::frame::{Frame, Section, page};
 use super::pager::{self, Pager};
-use super::quantity::{count, counted};
-use super::trouble::{Trouble, TroubleView, rank, troubles};
 use super::visit::Visit;
 
 /// What of the queues is shown.
@@ -49,8 +48,10 @@ pub(super) struct Rate {
 struct Row {
     name: String,
     is_stream: bool,
-    worst: Option<&'static str>,
-    troubles: Vec<TroubleView>,
+    worst: Option<TroubleView>,
+    /// How many troubles there are besides, and which.
+    others: usize,
+    others_text: String,
     depth: String,
     in_flight: String,
     dead_letters: String,
@@ -84,18 +85,11 @@ struct Overview {
     first_steps: &'static [Step],
     summary: String,
     rates: [Rate; 3],
-    figures: [Figure; 4],
+    figures: [Figure; 5],
     search: String,
     sorts: Vec<Choice>,
     rows: Vec<Row>,
     pager: Pager,
-}
-
-/// A queue with what it is sorted by.
-struct Judged {
-    queue: wire::QueueInfo,
-    dead: u64,
-    troubles: Vec<Trouble>,
 }
 
 /// All queues
@@ -103,96 +97,63 @@ struct Judged {
     get, path = "/", tag = "dashboard", params(Shown),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn overview(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
-    let rates = visit.state().feed.dead_letter_rates();
-    let judged = judged(visit.queues().await?, &rates);
-    let sum = |of: fn(&Judged) -> u64| count(judged.iter().map(of).sum());
+pub(super) async fn overview(visit: Visit, Asked(shown): Asked<Shown>) -> Response {
+    let lately = visit.state().feed.dead_lettered_lately();
+    let queues = visit.broker().stats(GroupsOf::None).await.queues;
+    let judged = judge(&queues, |at| lately.get(&queues[at].name).copied().unwrap_or(0));
+    // Dead letter queues are parts of those that they belong to.
+    let mut found: Vec<(QueueStats, Judged)> = queues.into_iter().zip(judged).filter(|(_, judged)| !judged.is_part).collect();
+    let sum = |of: fn(&(QueueStats, Judged)) -> u64| count(found.iter().map(of).sum());
     let figures = [
-        Figure { key: "depth", text: "Messages", value: sum(|judged| judged.queue.depth) },
-        Figure { key: "in_flight", text: "In flight", value: sum(|judged| judged.queue.in_flight) },
-        Figure { key: "dead_letters", text: "Dead letters", value: sum(|judged| judged.dead) },
-        Figure { key: "consumers", text: "Consumers", value: sum(|judged| consumers(&judged.queue)) },
+        Figure { key: "troubled", text: "In trouble", value: sum(|(_, judged)| u64::from(!judged.troubles.is_empty())) },
+        Figure { key: "depth", text: "Messages", value: sum(|(queue, judged)| queue.depth + judged.dead_letters) },
+        Figure { key: "in_flight", text: "In flight", value: sum(|(queue, _)| queue.in_flight) },
+        Figure { key: "dead_letters", text: "Dead letters", value: sum(|(_, judged)| judged.dead_letters) },
+        Figure { key: "consumers", text: "Consumers", value: sum(|(queue, _)| queue.consumers) },
     ];
-    let (all, troubled) = (judged.len(), judged.iter().filter(|judged| !judged.troubles.is_empty()).count());
-    let summary = format!("{}, {} in trouble", counted(all as u64, "queue", "queues"), count(troubled as u64));
-    let mut found: Vec<Judged> = judged.into_iter().filter(|judged| judged.queue.name.contains(shown.q.trim())).collect();
+    let all = found.len();
+    found.retain(|(queue, _)| queue.name.contains(shown.q.trim()));
     match shown.sort.as_str() {
         "name" => {}
-        "depth" => found.sort_by_key(|judged| Reverse(judged.queue.depth)),
-        _ => found.sort_by_cached_key(|judged| rank(&judged.troubles)),
+        "depth" => found.sort_by_key(|(queue, _)| Reverse(queue.depth)),
+        _ => found.sort_by_cached_key(|(_, judged)| rank(&judged.troubles)),
     }
     let link = |number| format!("/?q={}&sort={}&page={number}", super::link::encoded(&shown.q), super::link::encoded(&shown.sort));
     let (found, pager) = pager::numbered(found, shown.page.parse().unwrap_or(1), link);
-    Ok(page(&Overview {
+    page(&Overview {
         frame: visit.frame("Queues", Section::Queues),
         is_empty: all == 0,
         first_steps: &FIRST_STEPS,
-        summary,
+        summary: counted(all as u64, "queue", "queues"),
         rates: RATES,
         figures,
         sorts: choices(&[("trouble", "trouble"), ("name", "name"), ("depth", "depth")], &shown.sort),
         search: shown.q,
-        rows: found.into_iter().map(row).collect(),
+        rows: found.into_iter().map(|(queue, judged)| row(&visit, &queue, judged)).collect(),
         pager,
-    }))
+    })
 }
 
 /// The rates that the broker and each queue have.
 pub(super) const RATES: [Rate; 3] =
     [Rate { key: "published", text: "Published" }, Rate { key: "delivered", text: "Delivered" }, Rate { key: "acked", text: "Acked" }];
 
-/// Queues by name, each with its dead letters; a dead letter queue is part of the queue that it belongs to.
-fn judged(mut queues: Vec<wire::QueueInfo>, rates: &HashMap<Arc<str>, f64>) -> Vec<Judged> {
-    queues.sort_by(|a, b| a.name.cmp(&b.name));
-    let dead: HashMap<String, u64> =
-        queues.iter().filter(|queue| name::is_dlq(&queue.name)).map(|dlq| (dlq.name.clone(), dlq.depth)).collect();
-    let names: HashSet<String> = queues.iter().map(|queue| queue.name.clone()).collect();
-    let is_shown = |queue: &wire::QueueInfo| queue.name.strip_suffix(".dlq").is_none_or(|of| !names.contains(of));
-    let judge = |queue: wire::QueueInfo| {
-        let dead = dead.get(&format!("{}.dlq", queue.name)).copied().unwrap_or(0);
-        let recent = rates.get(queue.name.as_str()).map_or(0, |rate| in_window(*rate));
-        let troubles = troubles(&queue, dead, recent);
-        Judged { queue, dead, troubles }
-    };
-    queues.into_iter().filter(is_shown).map(judge).collect()
-}
-
-/// How many a rate is in the ten seconds that it is taken over.
-fn in_window(rate: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, reason = "a rate of messages is no more than they can be counted")]
-    let count = (rate * 10.0).round() as u64;
-    count.max(1)
-}
-
-fn consumers(queue: &wire::QueueInfo) -> u64 {
-    queue.groups.iter().map(|group| u64::from(group.consumers)).sum()
-}
-
-fn row(judged: Judged) -> Row {
-    let troubles: Vec<TroubleView> = judged.troubles.into_iter().map(Trouble::view).collect();
-    let queue = judged.queue;
+fn row(visit: &Visit, queue: &QueueStats, judged: Judged) -> Row {
+    let mut troubles = judged.troubles.into_iter().map(TroubleView::from);
+    let worst = troubles.next();
+    let others: Vec<String> = troubles.map(|trouble| trouble.text).collect();
+    let contract = visit.broker().registry.get(&queue.name);
+    let contract = contract.as_ref().and_then(|contract| contract.active());
     Row {
-        worst: troubles.iter().map(|trouble| trouble.severity).min(),
-        troubles,
-        is_stream: queue.options.as_ref().is_some_and(|options| options.mode.as_deref() == Some("stream")),
+        name: queue.name.to_string(),
+        is_stream: queue.is_stream,
+        worst,
+        others: others.len(),
+        others_text: others.join(", "),
         depth: count(queue.depth),
         in_flight: count(queue.in_flight),
-        dead_letters: count(judged.dead),
-        consumers: count(consumers(&queue)),
-        contract: queue.contract.map(|contract| format!("{} v{}", contract.message_type, contract.version)),
-        name: queue.name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dead_letter_queue_is_shown_with_its_queue_or_alone() {
-        let queue = |name: &str, depth| wire::QueueInfo { name: name.into(), depth, ..Default::default() };
-        let judged = judged(vec![queue("orders.dlq", 3), queue("orders", 1), queue("gone.dlq", 2)], &HashMap::new());
-        let shown: Vec<_> = judged.iter().map(|judged| (judged.queue.name.as_str(), judged.dead)).collect();
-        assert_eq!(shown, [("gone.dlq", 0), ("orders", 3)]);
+        dead_letters: count(judged.dead_letters),
+        consumers: count(queue.consumers),
+        contract: contract.map(|active| format!("{} v{}", active.contract.message_type(), active.version)),
     }
 }

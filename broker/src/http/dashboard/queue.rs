@@ -6,13 +6,14 @@ use qwerq_proto::{Opcode, wire};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::quantity::{bytes, count};
+
 use super::asked::{Asked, QueueName};
 use super::choice::{Choice, choices};
 use super::consumer::{self, ConsumerView};
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::message::parse_id;
 use super::overview::{RATES, Rate};
-use super::quantity::{bytes, count};
 use super::queue_head::{QueueHead, Tab};
 use super::visit::Visit;
 

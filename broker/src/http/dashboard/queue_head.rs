@@ -2,9 +2,10 @@
 
 use qwerq_proto::{Opcode, name, wire};
 
+use crate::http::quantity::count;
+use crate::http::trouble::{Signs, TroubleView};
+
 use super::frame::ErrorPage;
-use super::quantity::count;
-use super::trouble::{TroubleView, troubles};
 use super::visit::Visit;
 
 /// A page of a queue.
@@ -69,7 +70,7 @@ impl QueueHead {
             up: if is_stream { ("/streams", "Streams") } else { ("/", "Queues") },
             is_stream,
             schema_mode: options.schema_mode.unwrap_or_default(),
-            troubles: troubles(queue, dead, 0).into_iter().map(super::trouble::Trouble::view).collect(),
+            troubles: Signs::of_info(queue, dead).troubles().into_iter().map(TroubleView::from).collect(),
             tabs: tabs.collect(),
             dead,
             mode,

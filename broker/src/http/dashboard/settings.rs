@@ -4,12 +4,12 @@ use askama::Template;
 use axum::response::Response;
 
 use crate::config::{Config, Durability, HEARTBEAT, PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
+use crate::http::quantity::{bytes, count};
 use crate::queue_options::options_on_wire;
 
 use super::duration;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::options::views;
-use super::quantity::{bytes, count};
 use super::visit::Visit;
 
 struct GroupView {
@@ -29,7 +29,7 @@ struct SettingsPage {
 #[utoipa::path(get, path = "/settings", tag = "dashboard", responses((status = 200, description = "The page", body = String, content_type = "text/html")))]
 pub(super) async fn settings(visit: Visit) -> Result<Response, ErrorPage> {
     let config = &visit.broker().config;
-    let groups = vec![durability(config), access(config), limits(), defaults(config)];
+    let groups = vec![durability(config), access(config), limits(config), defaults(config)];
     Ok(page(&SettingsPage { frame: visit.frame("Settings", Section::Settings), groups }))
 }
 
@@ -80,12 +80,13 @@ fn access(config: &Config) -> GroupView {
     GroupView { title: "Who may come in", text, facts }
 }
 
-fn limits() -> GroupView {
+fn limits(config: &Config) -> GroupView {
     let facts = vec![
         fact("unanswered publishes of a connection", count(u64::from(PUBLISH_WINDOW_REQUESTS))),
         fact("their bytes", bytes(u64::from(PUBLISH_WINDOW_BYTES))),
         fact("largest frame", bytes(u64::from(qwerq_proto::MAX_FRAME_BYTES))),
         fact("heartbeat", millis(HEARTBEAT)),
+        fact("http-connections", count(config.http_connections as u64)),
     ];
     GroupView { title: "Limits", text: String::new(), facts }
 }

@@ -6,11 +6,13 @@ use qwerq_proto::wire;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::GroupsOf;
+use crate::http::quantity::{bytes, count, counted};
+
 use super::asked::Asked;
 use super::duration;
 use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
-use super::quantity::{bytes, count, counted};
 use super::visit::Visit;
 
 /// Which page.
@@ -49,11 +51,13 @@ struct Streams {
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
 pub(super) async fn streams(mut visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
-    let mut streams = visit.queues().await?;
-    streams.retain(|queue| queue.options.as_ref().is_some_and(|options| options.mode.as_deref() == Some("stream")));
-    streams.sort_by(|a, b| a.name.cmp(&b.name));
-    let summary = counted(streams.len() as u64, "stream", "streams");
-    let (streams, pager) = pager::numbered(streams, shown.page.parse().unwrap_or(1), |number| format!("/streams?page={number}"));
+    let queues = visit.broker().stats(GroupsOf::None).await.queues;
+    let names: Vec<_> = queues.into_iter().filter(|queue| queue.is_stream).map(|queue| queue.name).collect();
+    let summary = counted(names.len() as u64, "stream", "streams");
+    let places: Vec<usize> = (0..names.len()).collect();
+    let (places, pager) = pager::numbered(places, shown.page.parse().unwrap_or(1), |number| format!("/streams?page={number}"));
+    let before = places.first().and_then(|first| names.get(first.checked_sub(1)?)).map_or("", |name| &**name);
+    let streams = visit.streams(before, places.len()).await?;
     Ok(page(&Streams {
         frame: visit.frame("Streams", Section::Streams),
         summary,

@@ -50,10 +50,12 @@ impl Visit {
         ErrorPage { look: self.look, error: Box::new(error) }
     }
 
-    /// Every queue, with its groups.
-    pub(super) async fn queues(&mut self) -> Result<Vec<wire::QueueInfo>, ErrorPage> {
-        let list: wire::QueueListResponse = self.ask(Opcode::QueueList, &wire::QueueList {}).await?;
-        Ok(list.queues)
+    /// At most `limit` streams behind the name `after`.
+    pub(super) async fn streams(&mut self, after: &str, limit: usize) -> Result<Vec<wire::QueueInfo>, ErrorPage> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let list = wire::QueueList { after: after.to_owned(), limit, mode: "stream".to_owned(), ..wire::QueueList::default() };
+        let listed: wire::QueueListResponse = self.ask(Opcode::QueueList, &list).await?;
+        Ok(listed.queues)
     }
 
     /// One queue.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::http::trouble::{Judged, judge};
 use crate::http::{GroupsOf, QueueStats, Stats};
 use crate::net::Shared;
 
@@ -26,6 +27,8 @@ pub(super) struct Sample {
     pub(super) stats: Stats,
     /// In the order of the queues of `stats`.
     pub(super) rates: Vec<RatesOfQueue>,
+    /// In the same order.
+    pub(super) judged: Vec<Judged>,
     /// Contracts that have changed since the sample before.
     pub(super) changes: Vec<SchemaChange>,
 }
@@ -59,11 +62,12 @@ impl Feed {
         receiver
     }
 
-    /// Dead letters a second, by queue, where there were any in the last ten. Known only while somebody watches.
-    pub(in crate::http) fn dead_letter_rates(&self) -> HashMap<Arc<str>, f64> {
+    /// Messages that became dead letters in the last ten seconds, by queue. Known only while somebody watches.
+    pub(in crate::http) fn dead_lettered_lately(&self) -> HashMap<Arc<str>, u64> {
         let newest = self.lock().as_ref().and_then(|sender| sender.borrow().clone());
         let rates = newest.iter().flat_map(|sample| sample.stats.queues.iter().zip(&sample.rates));
-        rates.filter(|(_, rates)| rates.dead_lettered > 0.0).map(|(queue, rates)| (Arc::clone(&queue.name), rates.dead_lettered)).collect()
+        let lately = rates.map(|(queue, rates)| (Arc::clone(&queue.name), rates.dead_lettered_lately));
+        lately.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Passes a sample on; says no, and forgets the feed, when nobody watches any more.
@@ -108,7 +112,8 @@ impl Sampler {
     fn sample(&mut self, stats: Stats, now: std::time::Instant) -> Sample {
         let rates = self.rates.advance(now, stats.queues.iter().map(|queue| (&queue.name, queue.activity)));
         let changes = self.changes(&stats.queues);
-        Sample { at_ms: unix_ms(), stats, rates, changes }
+        let judged = judge(&stats.queues, |at| rates[at].dead_lettered_lately);
+        Sample { at_ms: unix_ms(), stats, rates, judged, changes }
     }
 
     fn changes(&mut self, queues: &[QueueStats]) -> Vec<SchemaChange> {

@@ -10,6 +10,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 use crate::net::LocalSession;
 
 use super::HttpState;
+use super::server::Peer;
 pub(super) use feed::Feed;
 use feed::Sample;
 use view::{Event, GroupView, Watch};
@@ -30,10 +32,12 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Opens the stream of events.
-pub(super) async fn events(State(state): State<HttpState>, upgrade: WebSocketUpgrade) -> Response {
+pub(super) async fn events(State(state): State<HttpState>, peer: Option<Extension<Peer>>, upgrade: WebSocketUpgrade) -> Response {
     upgrade.max_message_size(REQUEST_BYTES_MAX).max_frame_size(REQUEST_BYTES_MAX).on_upgrade(|socket| async move {
         // However it ends, nobody is left to hear of it.
         let _ = Watcher::new(socket, state).run().await;
+        // It was one of the connections that there may be until now.
+        drop(peer);
     })
 }
 

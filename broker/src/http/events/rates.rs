@@ -18,6 +18,9 @@ pub(super) struct RatesOfQueue {
     pub(super) delivered: f64,
     pub(super) acked: f64,
     pub(super) dead_lettered: f64,
+    /// So many messages became dead letters since the rate is taken.
+    #[serde(skip)]
+    pub(super) dead_lettered_lately: u64,
 }
 
 /// The last counts of every queue.
@@ -70,6 +73,7 @@ impl Rates {
             delivered: rate(|activity| activity.delivered),
             acked: rate(|activity| activity.acked),
             dead_lettered: rate(|activity| activity.dead_lettered),
+            dead_lettered_lately: last.dead_lettered.saturating_sub(first.dead_lettered),
         }
     }
 }

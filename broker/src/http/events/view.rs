@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qwerq_proto::wire;
 use serde::{Deserialize, Serialize};
 
+use crate::http::trouble::TroubleView;
 use crate::http::{Activity, QueueStats};
 
 use super::feed::Sample;
@@ -117,6 +118,8 @@ struct Totals {
     consumers: u64,
     blocked_keys: u64,
     dead_letters: u64,
+    /// Queues that are in trouble.
+    troubled: usize,
     storage_full: bool,
     rates: RatesOfQueue,
 }
@@ -137,6 +140,8 @@ struct QueueView<'a> {
     fill: f64,
     /// In its dead letter queue.
     dead_letters: u64,
+    /// What is wrong, worst first.
+    troubles: Vec<TroubleView>,
     /// 0: no contract.
     schema_version: u32,
     rates: RatesOfQueue,
@@ -184,8 +189,6 @@ impl<'a> Moment<'a> {
     /// What `watch` asks for of a sample; `groups` are those of the queues that it wants groups of.
     pub(super) fn of(sample: &'a Sample, watch: &Watch, groups: Vec<(String, Vec<GroupView>)>) -> Moment<'a> {
         let queues = &sample.stats.queues;
-        let letters: BTreeMap<&str, u64> =
-            queues.iter().filter_map(|queue| Some((queue.name.strip_suffix(".dlq")?, queue.depth))).collect();
         let mut groups: BTreeMap<String, Vec<GroupView>> = groups.into_iter().collect();
         let (mut named, mut others): (Vec<usize>, Vec<usize>) = (0..queues.len()).partition(|at| watch.names(&queues[*at]));
         if watch.top < others.len() && watch.top > 0 {
@@ -208,7 +211,8 @@ impl<'a> Moment<'a> {
                 blocked_keys: queue.blocked_keys,
                 consumers: queue.consumers,
                 fill: (queue.fill * 10_000.0).round() / 10_000.0,
-                dead_letters: letters.get(&*queue.name).copied().unwrap_or(0),
+                dead_letters: sample.judged[at].dead_letters,
+                troubles: sample.judged[at].troubles.iter().copied().map(TroubleView::from).collect(),
                 schema_version: queue.schema_version,
                 rates: sample.rates[at],
                 counts: queue.activity.into(),
@@ -222,7 +226,7 @@ impl<'a> Moment<'a> {
 /// The busier one first, then the deeper one, then by name.
 fn by_activity(sample: &Sample, a: usize, b: usize) -> Ordering {
     let busy = |at: usize| {
-        let RatesOfQueue { published, delivered, acked, dead_lettered } = sample.rates[at];
+        let RatesOfQueue { published, delivered, acked, dead_lettered, .. } = sample.rates[at];
         published + delivered + acked + dead_lettered
     };
     let (left, right) = (&sample.stats.queues[a], &sample.stats.queues[b]);
@@ -238,6 +242,7 @@ impl Totals {
             in_flight: stats.in_flight,
             consumers: stats.consumers,
             storage_full: stats.storage_full,
+            troubled: sample.judged.iter().filter(|judged| !judged.troubles.is_empty()).count(),
             ..Totals::default()
         };
         for (queue, rates) in stats.queues.iter().zip(&sample.rates) {
@@ -260,18 +265,15 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use crate::http::Stats;
+    use crate::http::trouble::judge;
 
     use super::*;
 
     fn sample(queues: &[(&str, u64, f64)]) -> Sample {
         let queue = |(name, depth, _): &(&str, u64, f64)| QueueStats { name: (*name).into(), depth: *depth, ..QueueStats::default() };
         let rates = |(_, _, published): &(&str, u64, f64)| RatesOfQueue { published: *published, ..RatesOfQueue::default() };
-        Sample {
-            at_ms: 0,
-            stats: Stats { queues: queues.iter().map(queue).collect(), ..Stats::default() },
-            rates: queues.iter().map(rates).collect(),
-            changes: Vec::new(),
-        }
+        let stats = Stats { queues: queues.iter().map(queue).collect(), ..Stats::default() };
+        Sample { at_ms: 0, judged: judge(&stats.queues, |_| 0), stats, rates: queues.iter().map(rates).collect(), changes: Vec::new() }
     }
 
     fn names(sample: &Sample, request: &str) -> Vec<String> {
@@ -299,6 +301,7 @@ mod tests {
         let moment = Moment::of(&sample, &Watch::default(), Vec::new());
         let orders = moment.queues.iter().find(|queue| queue.name == "orders").unwrap();
         assert_eq!((orders.dead_letters, moment.totals.dead_letters, moment.totals.depth), (4, 4, 5));
+        assert_eq!((orders.troubles.len(), moment.totals.troubled), (1, 1));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use qwerq_proto::wire;
+
 /// Whose groups somebody wants to know of beside the queues: there can be many.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum GroupsOf {
@@ -26,7 +28,7 @@ impl GroupsOf {
 /// What a shard holds.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Every queue.
+    /// The queues, by name.
     pub queues: Vec<QueueStats>,
     /// Leased messages.
     pub in_flight: u64,
@@ -52,6 +54,19 @@ pub struct Stats {
     pub disk_free_bytes: u64,
     /// Publishes are refused, since room is short.
     pub storage_full: bool,
+    /// There are more queues behind the last one.
+    pub is_partial: bool,
+}
+
+impl Stats {
+    /// Adds what `more` tells of further queues; about the shard as a whole both say the same.
+    pub(crate) fn append(&mut self, more: Stats) {
+        self.queues.extend(more.queues);
+        self.consumers += more.consumers;
+        self.groups += more.groups;
+        self.lag += more.lag;
+        self.is_partial = more.is_partial;
+    }
 }
 
 /// What one queue holds at one moment, in messages unless named otherwise.
@@ -75,12 +90,18 @@ pub struct QueueStats {
     pub in_flight: u64,
     /// Ordering keys whose next message waits for the one before it.
     pub blocked_keys: u64,
+    /// Those of them that wait behind a message that failed, or that nobody takes.
+    pub stuck_keys: u64,
+    /// Messages that wait for a group that nobody consumes for; of several groups the most.
+    pub unattended: u64,
     /// Open subscriptions and waiting fetches.
     pub consumers: u64,
     /// A dead letter queue that holds more than its limits; it refuses nothing.
     pub over_limit: bool,
     /// How near it is to the nearer of its limits: 0 empty, 1 full.
     pub fill: f64,
+    /// When it is full it refuses.
+    pub refuses: bool,
     /// The contract's active version; 0: none.
     pub schema_version: u32,
     /// What has happened since the broker's start.
@@ -101,9 +122,12 @@ impl Default for QueueStats {
             backing_off: 0,
             in_flight: 0,
             blocked_keys: 0,
+            stuck_keys: 0,
+            unattended: 0,
             consumers: 0,
             over_limit: false,
             fill: 0.0,
+            refuses: false,
             schema_version: 0,
             activity: Activity::default(),
             groups: Vec::new(),
@@ -149,4 +173,25 @@ pub struct GroupFigures {
     pub blocked_keys: u64,
     /// Open subscriptions and waiting fetches.
     pub consumers: u64,
+}
+
+impl GroupFigures {
+    /// Ordering keys that wait behind a message that failed, or that nobody takes. One whose message is being worked on is not stuck.
+    #[must_use]
+    pub fn stuck_keys(&self) -> u64 {
+        if self.backing_off > 0 || self.consumers == 0 { self.blocked_keys } else { 0 }
+    }
+
+    /// Messages that wait while nobody consumes for the group.
+    #[must_use]
+    pub fn unattended(&self) -> u64 {
+        if self.consumers == 0 { self.lag } else { 0 }
+    }
+}
+
+impl From<wire::GroupInfo> for GroupFigures {
+    fn from(group: wire::GroupInfo) -> GroupFigures {
+        let wire::GroupInfo { name, ack_floor, lag, in_flight, backing_off, consumers, blocked_keys } = group;
+        GroupFigures { name, ack_floor, lag, in_flight, backing_off, blocked_keys, consumers: consumers.into() }
+    }
 }

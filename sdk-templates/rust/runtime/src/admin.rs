@@ -14,6 +14,9 @@ pub use qwerq_proto::wire::{
     Explain, Explanation, GroupInfo, QueueInfo, QueueOptions, SchemaClient, SchemaFinding, SchemaVersion, SourceFile,
 };
 
+/// Queues that one request for all of them asks for.
+const QUEUES_AT_ONCE: u32 = 1_000;
+
 /// A schema to register. See [`Client::register_schema`].
 #[derive(Debug, Clone, Default)]
 pub struct NewSchema {
@@ -101,9 +104,17 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        let response: wire::QueueListResponse =
-            self.request(Opcode::QueueList, &wire::QueueList {}, Opcode::QueueListResponse, Repeat::Safe).await?;
-        Ok(response.queues)
+        // In parts: a frame does not hold any number of queues, and the broker does nothing else while it makes one.
+        let mut list = wire::QueueList { limit: QUEUES_AT_ONCE, ..wire::QueueList::default() };
+        let mut queues = Vec::new();
+        loop {
+            let listed: wire::QueueListResponse = self.request(Opcode::QueueList, &list, Opcode::QueueListResponse, Repeat::Safe).await?;
+            queues.extend(listed.queues);
+            if listed.next.is_empty() {
+                return Ok(queues);
+            }
+            list.after = listed.next;
+        }
     }
 
     /// Deletes a queue with its messages, groups and contract.

@@ -3,7 +3,7 @@
 use crate::timestamp;
 
 /// `1,234,567`.
-pub(super) fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -16,12 +16,12 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// `1,234 messages`, `1 message`.
-pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 /// `832 B`, `1.2 MiB`.
-pub(super) fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if number < 1024 {
         return format!("{number} B");
@@ -36,7 +36,7 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// A time in UTC as a row of a table has it; nothing for the epoch itself, which nobody means.
-pub(super) fn time_short(ms: u64) -> String {
+pub(crate) fn time_short(ms: u64) -> String {
     match ms {
         0 => String::new(),
         ms => timestamp::format_ms(ms).chars().take(SECONDS).collect::<String>().replace('T', " "),
