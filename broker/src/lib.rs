@@ -2,6 +2,10 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
+// The simulation of the cluster uses the disk of the journal's tests, which names this crate from outside.
+#[cfg(test)]
+extern crate self as qwerq_broker;
+
 pub mod calls;
 mod cluster;
 pub mod config;

@@ -45,7 +45,7 @@ enum Task {
     Faults,
     /// Mutated descriptor sets against registration: nothing may panic.
     Fuzz(fuzz::Args),
-    /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
+    /// The seeded simulation of the core, or of a cluster: all of CI's seeds, or one with its steps.
     Simulate(simulate::Args),
     /// Builds the container image without a container engine and tries what it promises.
     Image(image::Args),

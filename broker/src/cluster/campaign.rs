@@ -7,27 +7,28 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openraft::ServerState;
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use openraft::{AsyncRuntime, ServerState};
 
 use super::healing;
 use super::link::Standing;
 use super::log::{Log, chain};
-use super::network::{Identity, hears_a_leader};
-use super::raft::{ELECTION_MAX, HEARTBEAT, Raft};
-use crate::files::DiskFiles;
+use super::raft::{Address, ELECTION_MAX, HEARTBEAT, Raft};
+use super::runtime::{Runtime, now};
+use crate::files::Files;
 
 /// How long others may take to say whether they hear a leader.
 const PATIENCE: Duration = HEARTBEAT.saturating_mul(2);
 
-/// Whether this node hears a leader, or is one that a quorum follows.
+/// Whether this node has heard a leader of late.
 pub(crate) fn hears(standing: &Standing) -> bool {
-    standing.heard().is_some_and(|heard| heard.elapsed() < ELECTION_MAX)
+    standing.heard().is_some_and(|heard| now().saturating_duration_since(heard) < ELECTION_MAX)
 }
 
-/// Allows and forbids campaigns for as long as it is polled.
-pub(crate) async fn watch(raft: &openraft::Raft<Raft>, identity: &Arc<Identity>, log: &Log<DiskFiles>, standing: &Standing) {
+/// Allows and forbids campaigns for as long as it is polled. `asked` asks another node whether it hears a leader; `None`: it does not answer.
+pub(crate) async fn watch<F: Files, A>(raft: &openraft::Raft<Raft>, log: &Log<F>, standing: &Standing, asked: impl Fn(u64, Address) -> A)
+where
+    A: Future<Output = Option<bool>> + Send + 'static,
+{
     let mut lonely_since: Option<Instant> = None;
     loop {
         if let Err(error) = healing::look(log).await {
@@ -40,33 +41,33 @@ pub(crate) async fn watch(raft: &openraft::Raft<Raft>, identity: &Arc<Identity>,
             false
         } else {
             if lonely_since.is_none() && raft.metrics().borrow().state == ServerState::Follower {
-                lonely_since = Some(Instant::now());
+                lonely_since = Some(now());
                 tracing::info!("this node hears no leader; it asks the others whether they do");
             }
-            is_wanted(raft, identity, log).await
+            is_wanted(raft, log.points().node_id, &asked).await
         };
         raft.runtime_config().elect(allowed);
-        sleep(HEARTBEAT).await;
+        Runtime::sleep(HEARTBEAT).await;
     }
 }
 
 /// Whether a majority, this node included, hears no leader.
-async fn is_wanted(raft: &openraft::Raft<Raft>, identity: &Arc<Identity>, log: &Log<DiskFiles>) -> bool {
+async fn is_wanted<A>(raft: &openraft::Raft<Raft>, own: u64, asked: &impl Fn(u64, Address) -> A) -> bool
+where
+    A: Future<Output = Option<bool>> + Send + 'static,
+{
     let membership = Arc::clone(&raft.metrics().borrow().membership_config);
     let membership = membership.membership();
-    let own = identity.node_id;
-    let mut asked = JoinSet::new();
-    for id in membership.voter_ids().filter(|id| *id != own) {
-        let Some(address) = membership.get_node(&id).map(|node| node.raft.clone()) else { continue };
-        let (identity, cluster) = (Arc::clone(identity), log.points().cluster_id);
-        asked.spawn(async move {
-            let answer = timeout(PATIENCE, hears_a_leader(&identity, cluster, id, &address)).await;
-            matches!(answer, Ok(Ok(false))).then_some(id)
-        });
-    }
+    let others = membership.voter_ids().filter(|id| *id != own).filter_map(|id| {
+        let answer = asked(id, membership.get_node(&id)?.clone());
+        // All at once; each ends by itself.
+        Some(Runtime::spawn(async move { (id, Runtime::timeout(PATIENCE, answer).await) }))
+    });
     let mut lonely = BTreeSet::from([own]);
-    while let Some(answer) = asked.join_next().await {
-        lonely.extend(answer.ok().flatten());
+    for other in others.collect::<Vec<_>>() {
+        if let Ok((id, Ok(Some(false)))) = other.await {
+            lonely.insert(id);
+        }
     }
     let is_quorum = |voters: &BTreeSet<u64>| voters.intersection(&lonely).count() > voters.len() / 2;
     membership.get_joint_config().iter().all(is_quorum)

@@ -24,25 +24,31 @@ const MESSAGE: u8 = 1;
 pub(crate) fn read(image: Image) -> mpsc::Receiver<Result<Vec<u8>, StoreError>> {
     let (chunks, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
-        let mut rows_from = Some(Vec::new());
-        let mut messages_from = Some(MessageKey { queue: 0, space: 0, number: 0 });
-        loop {
-            let mut chunk = Vec::with_capacity(CHUNK_BYTES + (64 << 10));
-            let read = if let Some(from) = rows_from.take() {
-                image.0.rows(&from, CHUNK_BYTES, &mut |key, value| put_row(&mut chunk, key, value)).map(|next| rows_from = next)
-            } else if let Some(from) = messages_from.take() {
-                let each = &mut |key: MessageKey, payload: &[u8]| put_message(&mut chunk, key, payload);
-                image.0.messages(from, CHUNK_BYTES, each).map(|next| messages_from = next)
-            } else {
-                return;
-            };
-            let failed = read.is_err();
-            if chunks.blocking_send(read.map(|()| chunk)).is_err() || failed {
-                return;
-            }
-        }
+        // Nobody receives any more: then nobody wants the rest.
+        each_chunk(&image, |chunk| chunks.blocking_send(chunk).is_ok());
     });
     receiver
+}
+
+/// Gives `take` the chunks of a snapshot, until it wants no more or one cannot be read.
+pub(crate) fn each_chunk(image: &Image, mut take: impl FnMut(Result<Vec<u8>, StoreError>) -> bool) {
+    let mut rows_from = Some(Vec::new());
+    let mut messages_from = Some(MessageKey { queue: 0, space: 0, number: 0 });
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + (64 << 10));
+        let read = if let Some(from) = rows_from.take() {
+            image.0.rows(&from, CHUNK_BYTES, &mut |key, value| put_row(&mut chunk, key, value)).map(|next| rows_from = next)
+        } else if let Some(from) = messages_from.take() {
+            let each = &mut |key: MessageKey, payload: &[u8]| put_message(&mut chunk, key, payload);
+            image.0.messages(from, CHUNK_BYTES, each).map(|next| messages_from = next)
+        } else {
+            return;
+        };
+        let failed = read.is_err();
+        if !take(read.map(|()| chunk)) || failed {
+            return;
+        }
+    }
 }
 
 fn put_row(chunk: &mut Vec<u8>, key: &[u8], value: &[u8]) {

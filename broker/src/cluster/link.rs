@@ -16,7 +16,8 @@ use super::log::Log;
 use super::mark::Mark;
 use super::raft::{ELECTION_MAX, Raft, Turn};
 use super::record;
-use crate::files::DiskFiles;
+use super::runtime::now;
+use crate::files::{DiskFiles, Files};
 use crate::journal::Position;
 use crate::store::RowChange;
 
@@ -56,7 +57,7 @@ impl Standing {
 
     /// A leader is heard, this moment.
     pub(crate) fn hear(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now());
     }
 }
 
@@ -73,9 +74,9 @@ pub(crate) struct Applicable {
 
 /// The link between a shard and its cluster. Dropping it stops the node's Raft and lets the journal go, and waits for
 /// both.
-pub(crate) struct Link {
+pub(crate) struct Link<F: Files = DiskFiles> {
     pub(super) raft: openraft::Raft<Raft>,
-    pub(super) log: Log<DiskFiles>,
+    pub(super) log: Log<F>,
     pub(super) queue: Arc<Queue>,
     pub(super) lease: Arc<Lease>,
     pub(super) standing: Arc<Standing>,
@@ -96,7 +97,7 @@ pub(crate) enum Interruption {
     Replaced,
 }
 
-impl Link {
+impl<F: Files> Link<F> {
     /// The term that this node leads in, by Raft.
     pub(crate) fn leads(&self) -> Option<u64> {
         self.standing.leads()
@@ -109,7 +110,12 @@ impl Link {
 
     /// Whether the leader of `term` may serve right now.
     pub(crate) fn may_serve(&self, term: u64) -> bool {
-        self.leads() == Some(term) && self.lease.holds(term, Instant::now())
+        self.may_serve_at(term, Instant::now())
+    }
+
+    /// Whether it may at `now`.
+    pub(crate) fn may_serve_at(&self, term: u64, now: Instant) -> bool {
+        self.leads() == Some(term) && self.lease.holds(term, now)
     }
 
     /// Waits until the leader of `term` may serve, unless it does not lead any more or that takes too long.
@@ -200,7 +206,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl<F: Files> Drop for Link<F> {
     fn drop(&mut self) {
         self.set_serving(None);
         drop(self.stop.take());

@@ -24,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use super::points::{Points, PointsError};
 use super::raft::{Entry, LogId, Raft, StorageError, Vote};
 use super::record::{self, BODY_OFFSET, NoEntry, journal_index};
+use super::runtime::blocking;
 use crate::files::Files;
 use crate::journal::{Applied, Batch, Journal, JournalError, Position, Reader, Spare};
 
@@ -167,6 +168,14 @@ pub(crate) fn next(log_id: Option<LogId>) -> u64 {
 impl<F: Files> Log<F> {
     /// Takes over an open journal whose last entry is `last`. What is applied ends below `applied`.
     pub(crate) fn start(journal: Journal<F>, files: F, points: Points, last: Option<LogId>, applied: u64) -> io::Result<Log<F>> {
+        let (log, writer, inbox) = Log::new(journal, files, points, last, applied);
+        let thread = std::thread::Builder::new().name("raft log".to_owned()).spawn(move || writer.run(&inbox))?;
+        *log.shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(log)
+    }
+
+    fn new(journal: Journal<F>, files: F, mut points: Points, last: Option<LogId>, applied: u64) -> (Log<F>, Writer<F>, Receiver<Job<F>>) {
+        points.resign();
         let (jobs, inbox) = channel();
         let reader = journal.reader();
         let node_id = points.node_id;
@@ -179,9 +188,7 @@ impl<F: Files> Log<F> {
             thread: Mutex::default(),
         });
         let writer = Writer { journal, files, shared: Arc::clone(&shared), back: jobs.clone(), spare: None, failed: false };
-        let thread = std::thread::Builder::new().name("raft log".to_owned()).spawn(move || writer.run(&inbox))?;
-        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(Log { shared, jobs, reader })
+        (Log { shared, jobs, reader }, writer, inbox)
     }
 
     /// Writes what is there and lets the files go. Raft must have stopped.
@@ -300,8 +307,8 @@ impl<F: Files> Log<F> {
             first
         };
         let (reader, until) = (self.reader.clone(), end.min(cached_from));
-        let read = tokio::task::spawn_blocking(move || read_journal(&reader, start, until, bytes_max)).await;
-        let mut entries = read.map_err(|_| on_read(&LogError::Stopped))?.map_err(|error| on_read(&error))?;
+        let read = blocking(move || read_journal(&reader, start, until, bytes_max)).await;
+        let mut entries = read.ok_or_else(|| on_read(&LogError::Stopped))?.map_err(|error| on_read(&error))?;
         let so_far: usize = entries.iter().map(bytes_of).sum();
         // What was in memory then may be in the files only now.
         if so_far < bytes_max && cached_from < end {
@@ -441,33 +448,42 @@ impl<F: Files> Writer<F> {
     fn run(mut self, inbox: &Receiver<Job<F>>) {
         let mut ahead = None;
         while let Some(job) = ahead.take().or_else(|| inbox.recv().ok()) {
-            match job {
-                Job::Append { entries, done } => ahead = self.append(entries, done, inbox),
-                Job::Truncate { index, done } => {
-                    let outcome = self.truncate(index);
-                    self.answer(done, outcome);
-                }
-                Job::Purge { through, done } => {
-                    let outcome = self.purge(through);
-                    self.answer(done, outcome);
-                }
-                Job::Change { change, done } => {
-                    let outcome = self.change(change);
-                    self.answer(done, outcome);
-                }
-                Job::Stop => {
-                    // It holds the directory, too. One that panicked has said so.
-                    let _ = self.spare.map(JoinHandle::join);
-                    return;
-                }
-                Job::Spare(outcome) => {
-                    if let Err(error) = self.journal.add_spare(outcome) {
-                        tracing::warn!(%error, "no spare journal segment; the next one is written when it is needed");
-                    }
+            if matches!(job, Job::Stop) {
+                // It holds the directory, too. One that panicked has said so.
+                let _ = self.spare.map(JoinHandle::join);
+                return;
+            }
+            ahead = self.work(job, inbox);
+            self.ask_for_spare();
+        }
+    }
+
+    /// Does a job, and with an append those that have arrived since; returns a job that came behind them.
+    fn work(&mut self, job: Job<F>, inbox: &Receiver<Job<F>>) -> Option<Job<F>> {
+        let mut behind = None;
+        match job {
+            Job::Append { entries, done } => behind = self.append(entries, done, inbox),
+            Job::Truncate { index, done } => {
+                let outcome = self.truncate(index);
+                self.answer(done, outcome);
+            }
+            Job::Purge { through, done } => {
+                let outcome = self.purge(through);
+                self.answer(done, outcome);
+            }
+            Job::Change { change, done } => {
+                let outcome = self.change(change);
+                self.answer(done, outcome);
+            }
+            Job::Spare(outcome) => {
+                if let Err(error) = self.journal.add_spare(outcome) {
+                    tracing::warn!(%error, "no spare journal segment; the next one is written when it is needed");
                 }
             }
-            self.shared.disk_bytes.store(self.journal.disk_bytes(), Ordering::Relaxed);
+            Job::Stop => {}
         }
+        self.shared.disk_bytes.store(self.journal.disk_bytes(), Ordering::Relaxed);
+        behind
     }
 
     fn answer(&mut self, done: Done, outcome: Result<(), LogError>) {
@@ -513,7 +529,6 @@ impl<F: Files> Writer<F> {
         for callback in callbacks {
             callback.log_io_completed(outcome.as_ref().map(|_| ()).map_err(|error| io::Error::other(error.to_string())));
         }
-        self.ask_for_spare();
         behind
     }
 
@@ -616,6 +631,39 @@ impl<F: Files> Writer<F> {
         points.save(&self.files)?;
         self.shared.cache().points = points;
         Ok(())
+    }
+}
+
+/// The writer of a log without a thread: the simulation says when it works.
+#[cfg(test)]
+pub(crate) struct Desk<F: Files> {
+    writer: Writer<F>,
+    inbox: Receiver<Job<F>>,
+    next: Option<Job<F>>,
+}
+
+#[cfg(test)]
+impl<F: Files> Desk<F> {
+    pub(crate) fn open(journal: Journal<F>, files: F, points: Points, last: Option<LogId>, applied: u64) -> (Log<F>, Desk<F>) {
+        let (log, writer, inbox) = Log::new(journal, files, points, last, applied);
+        (log, Desk { writer, inbox, next: None })
+    }
+
+    pub(crate) fn has_work(&mut self) -> bool {
+        self.next = self.next.take().or_else(|| self.inbox.try_recv().ok());
+        self.next.is_some()
+    }
+
+    /// Does what lies there: one job, or appends as far as they share a batch.
+    pub(crate) fn work(&mut self) {
+        if self.has_work()
+            && let Some(job) = self.next.take()
+        {
+            self.next = self.writer.work(job, &self.inbox);
+            if let Some(job) = self.writer.journal.wants_spare() {
+                self.writer.work(Job::Spare(job.run()), &self.inbox);
+            }
+        }
     }
 }
 

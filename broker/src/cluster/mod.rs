@@ -20,9 +20,15 @@ mod on_wire;
 mod points;
 mod raft;
 mod record;
+mod rpc;
+mod runtime;
+#[cfg(test)]
+mod simulation;
 mod status;
+mod tenure;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};
 pub(crate) use mark::{Mark, is_own};
@@ -32,3 +38,4 @@ pub(crate) use points::Points;
 pub(crate) use raft::Address;
 pub(crate) use record::id_of;
 pub(crate) use status::{ANY_NODE, Change, Cluster, ClusterError, ClusterStatus, Member, Role};
+pub(crate) use tenure::{Consequence, LOOK_AGAIN, Tenure};

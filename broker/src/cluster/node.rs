@@ -20,10 +20,11 @@ use super::link::{Link, Standing};
 use super::log::{Log, Synced, chain, next};
 use super::machine::Machine;
 use super::mark::Mark;
-use super::network::{Answering, Dialler, Identity, serve};
-use super::points::{Healing, Points, PointsError};
+use super::network::{Answering, Dialler, Identity, hears_a_leader, serve};
+use super::points::{Points, PointsError};
 use super::raft::{Address, LogId, Membership, Metrics, Raft, StoredMembership, config};
 use super::status::{Change, Cluster, ClusterError, ClusterStatus, Member, Role};
+use super::watch::Watch;
 use crate::config::ClusterConfig;
 use crate::files::DiskFiles;
 use crate::journal::{Applied, Journal};
@@ -184,12 +185,7 @@ impl Node {
 
     /// Sets damaged files aside: the node begins empty and gets everything from its peers.
     pub(crate) fn heal(&self, mut points: Points, damage: &dyn std::error::Error) -> Result<Points, MemberError> {
-        points.healing = Some(Healing { until: None });
-        points.purged = None;
-        // It must not go on as a leader whose log it does not have any more.
-        if let Some(vote) = points.vote.as_mut().filter(|vote| vote.leader_id.node_id == self.config.node_id) {
-            vote.committed = false;
-        }
+        points.lose_log();
         // First: a node that is empty and does not know why would vote.
         points.save(&self.files)?;
         let place = home::set_aside(&self.data_dir)?;
@@ -327,11 +323,21 @@ impl Task {
                 Box::new(move || view.status(node_id))
             },
         };
+        let watch = Watch {
+            log: self.log.clone(),
+            lease: Arc::clone(&self.lease),
+            standing: Arc::clone(&self.standing),
+            queue: Arc::clone(&self.queue),
+            segments_kept: SEGMENTS_KEPT,
+        };
         let everything = async {
             tokio::join!(
                 serve(&listener, answering),
-                self.watch(raft),
-                campaign::watch(raft, &self.identity, &self.log, &self.standing),
+                watch.follow(raft),
+                campaign::watch(raft, &self.log, &self.standing, |id, address| {
+                    let (identity, cluster) = (Arc::clone(&self.identity), self.log.points().cluster_id);
+                    async move { hears_a_leader(&identity, cluster, id, &address.raft).await.ok() }
+                }),
                 async {
                     let mut changes = self.changes.lock().await;
                     change_members(&changer, &mut changes).await;
@@ -355,50 +361,6 @@ impl Task {
             _ = everything => {}
             // A sender that is gone means the same.
             _ = stopped => {}
-        }
-    }
-
-    /// Follows what Raft says of itself.
-    async fn watch(&self, raft: &openraft::Raft<Raft>) {
-        let mut metrics = raft.metrics();
-        let mut leader = None;
-        let mut snapshot = None;
-        let mut members = None;
-        loop {
-            let (failed, purge) = {
-                let now = metrics.borrow_and_update();
-                let failed = now.running_state.is_err();
-                let led = if now.state == ServerState::Leader && !failed { now.current_term } else { 0 };
-                if self.standing.led.swap(led, Ordering::AcqRel) != led {
-                    self.queue.nudge();
-                }
-                if members != Some(*now.membership_config.log_id()) {
-                    members = Some(*now.membership_config.log_id());
-                    self.lease.set_voters(now.membership_config.membership().get_joint_config().clone());
-                }
-                if leader != Some((now.current_leader, now.current_term)) {
-                    leader = Some((now.current_leader, now.current_term));
-                    match now.current_leader {
-                        Some(node) => tracing::info!(leader = node, term = now.current_term, "a node leads"),
-                        None => tracing::info!(term = now.current_term, "no node leads"),
-                    }
-                }
-                let purge = (now.snapshot > snapshot).then_some(now.snapshot).flatten();
-                snapshot = now.snapshot;
-                (failed, purge)
-            };
-            if failed {
-                self.standing.failed.store(true, Ordering::Release);
-                return self.queue.nudge();
-            }
-            if let (Some(covered), Some(old)) = (purge, self.log.last_before(SEGMENTS_KEPT)) {
-                // A Raft that has stopped says so in its metrics.
-                let _ = raft.trigger().purge_log(covered.index.min(old)).await;
-            }
-            if metrics.changed().await.is_err() {
-                self.standing.failed.store(true, Ordering::Release);
-                return self.queue.nudge();
-            }
         }
     }
 }

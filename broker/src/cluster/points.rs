@@ -60,6 +60,20 @@ impl Points {
         Points { version: VERSION, node_id, cluster_id: None, vote: None, purged: None, invited: Vec::new(), healing: None }
     }
 
+    /// The node has lost its log: it does not vote before it has caught up, see `healing.rs`.
+    pub(crate) fn lose_log(&mut self) {
+        self.healing = Some(Healing { until: None });
+        self.purged = None;
+    }
+
+    /// A leader that comes back does not go on in its term, which openraft would have it do: it may have lost entries that others have
+    /// already (see `log.rs`), and would give their indexes to other entries of the same term. It stands for election again.
+    pub(crate) fn resign(&mut self) {
+        if let Some(vote) = self.vote.as_mut().filter(|vote| vote.leader_id.node_id == self.node_id) {
+            vote.committed = false;
+        }
+    }
+
     /// The journal's index of the oldest entry that is kept.
     pub(crate) fn kept_from(&self) -> Option<u64> {
         self.purged.map(|purged| journal_index(purged.index) + 1)

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use openraft::{Config, SnapshotPolicy};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::runtime::Runtime;
 use crate::journal::Position;
 use crate::store::Snapshot;
 
@@ -19,6 +20,7 @@ openraft::declare_raft_types!(
         NodeId = u64,
         Node = Address,
         SnapshotData = Image,
+        AsyncRuntime = Runtime,
 );
 
 pub(crate) type Entry = openraft::Entry<Raft>;

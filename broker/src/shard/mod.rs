@@ -35,7 +35,7 @@ mod serve;
 mod start;
 mod stats;
 mod traces;
-mod turn;
+pub(crate) mod turn;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -6,14 +6,14 @@
 //! applied like the entries of another leader.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use qwerq_core::{Body, Dispatch, Entry, Pending, SessionId, State};
 use qwerq_proto::{Opcode, encode_frame, wire};
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Applicable, Interruption, Link, PATIENCE};
+use crate::cluster::{Applicable, Consequence, Interruption, LOOK_AGAIN, Link, PATIENCE, Tenure};
 use crate::journal::Appended;
 use crate::store::Location;
 
@@ -30,28 +30,21 @@ use super::{Shard, apply_entry};
 /// Commands and committed entries that a shard takes at once while another node leads.
 const AT_ONCE: usize = 1_024;
 
-/// How often a node that leads and does not serve yet looks whether it may.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
 /// What the journal grows by with an entry, besides its bytes.
 const ENTRY_BYTES: usize = 64;
 
 /// The cluster's side of a shard.
 pub(super) struct Reign {
     pub(super) link: Link,
-    /// The term in which the shard serves.
-    serving: Option<u64>,
-    /// What the last proposal was told apart by. Begins at random, so that those of an earlier run are not taken for this one's.
-    serial: u64,
-    /// The Epoch that is to begin a reign: its term, its serial, and when it was proposed.
-    asked: Option<(u64, u64, Instant)>,
+    /// Whether it serves.
+    tenure: Tenure,
     /// Connections that only speak of the cluster.
     observers: FxHashMap<SessionId, Arc<Outbox>>,
 }
 
 impl Reign {
     pub(super) fn new(link: Link) -> Reign {
-        Reign { link, serving: None, serial: rand::random(), asked: None, observers: FxHashMap::default() }
+        Reign { link, tenure: Tenure::new(rand::random()), observers: FxHashMap::default() }
     }
 }
 
@@ -59,13 +52,13 @@ impl Reign {
 impl Shard {
     /// Whether another node leads, so that nobody is served here.
     pub(super) fn follows(&self) -> bool {
-        self.reign.as_ref().is_some_and(|reign| reign.serving.is_none())
+        self.reign.as_ref().is_some_and(|reign| reign.tenure.serving().is_none())
     }
 
     /// Makes sure that this node may serve at this moment.
     pub(super) fn hold_lease(&self) -> Result<(), Fault> {
         let Some(reign) = &self.reign else { return Ok(()) };
-        let Some(term) = reign.serving else { return Err(Fault::Deposed) };
+        let Some(term) = reign.tenure.serving() else { return Err(Fault::Deposed) };
         match reign.link.may_serve(term) || reign.link.await_lease(term) {
             true => Ok(()),
             false => Err(Fault::Deposed),
@@ -188,14 +181,9 @@ impl Shard {
     fn seek_reign(&mut self) {
         let clock = Clock::starting_after(self.state.clock());
         let epoch = self.state.epoch() + 1;
-        let Some(reign) = self.reign.as_mut().filter(|reign| reign.serving.is_none()) else { return };
-        let Some(term) = reign.link.leads().filter(|term| reign.link.may_serve(*term)) else { return };
-        if reign.asked.is_some_and(|(asked, _, at)| asked == term && at.elapsed() < PATIENCE) {
-            return;
-        }
-        reign.serial = reign.serial.wrapping_add(1);
-        let serial = reign.serial;
-        reign.asked = Some((term, serial, Instant::now()));
+        let Some(reign) = self.reign.as_mut() else { return };
+        let term = reign.link.leads().filter(|term| reign.link.may_serve(*term));
+        let Some((term, serial)) = reign.tenure.seeks(term, Instant::now()) else { return };
         self.log.push(clock.now(), Body::Epoch { epoch });
         let proposal = self.log.proposal(clock.now(), term, serial).expect("there is an entry");
         self.link().propose(proposal.0);
@@ -211,7 +199,7 @@ impl Shard {
         self.checkpoints.grew(ENTRY_BYTES + bytes.len());
         let unreadable = || Fault::Unreadable { index: entry.index };
         let mut turn = Turn::read(bytes).ok_or_else(unreadable)?;
-        if turn.term != entry.term {
+        if !Tenure::counts(turn.term, entry.term) {
             tracing::debug!(index = entry.index, "a turn has outlived its reign; no node applies it");
             return Ok(());
         }
@@ -231,12 +219,11 @@ impl Shard {
                 len: range.end - range.start,
             });
         }
-        match self.reign.as_deref() {
-            Some(Reign { serving: Some(_), .. }) => Err(Fault::Deposed),
-            Some(Reign { asked: Some((term, serial, _)), link, .. }) if *serial == turn.serial && link.leads() == Some(*term) => {
-                self.begin_reign(turn.term)
-            }
-            _ => Ok(()),
+        let reign = self.reign.as_ref().expect("only a shard of a cluster comes here");
+        match reign.tenure.applied(turn.serial, reign.link.leads()) {
+            Consequence::None => Ok(()),
+            Consequence::Begins(term) => self.begin_reign(term),
+            Consequence::Ends => Err(Fault::Deposed),
         }
     }
 
@@ -248,8 +235,7 @@ impl Shard {
         self.dispatch = Dispatch::new(&self.state, rand::random());
         self.pending = Pending::default();
         let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
-        reign.asked = None;
-        reign.serving = Some(term);
+        reign.tenure.begin(term);
         reign.link.set_serving(Some(term));
         tracing::info!(term, epoch = self.state.epoch(), "this node leads and serves clients");
         Ok(())
@@ -259,8 +245,7 @@ impl Shard {
     #[inline(never)]
     pub(super) fn depose(&mut self) {
         let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
-        reign.serving = None;
-        reign.asked = None;
+        reign.tenure.end();
         reign.link.set_serving(None);
         tracing::warn!(connections = self.sessions.len(), "this node does not lead any more; its connections are closed");
         let error = self.not_leader();
@@ -286,16 +271,16 @@ impl Shard {
         let now = self.clock.now();
         let started = Instant::now();
         let reign = self.reign.as_mut().expect("only a shard of a cluster comes here");
-        let Some(term) = reign.serving else { return Err(Fault::Deposed) };
-        reign.serial = reign.serial.wrapping_add(1);
-        let serial = reign.serial;
+        let Some(term) = reign.tenure.serving() else { return Err(Fault::Deposed) };
+        let serial = reign.tenure.number();
         let Some((bytes, entries)) = self.log.proposal(now, term, serial) else { return Ok(()) };
         reign.link.propose(bytes.clone());
         let until = started + PATIENCE;
         loop {
             let Some(entry) = self.link().wait(until) else {
                 self.interruption()?;
-                if self.link().raft_term() != Some(term) || Instant::now() >= until {
+                let reign = self.reign.as_ref().expect("only a shard of a cluster comes here");
+                if !reign.tenure.waits(started, Instant::now(), reign.link.raft_term()) {
                     return Err(Fault::Deposed);
                 }
                 continue;

@@ -19,26 +19,26 @@ const ENTRY_HEAD: usize = 5;
 
 /// A batch that is being collected.
 #[derive(Debug)]
-pub(super) enum Draft {
+pub(crate) enum Draft {
     Records(Batch),
     Proposal { buffer: Vec<u8>, open: Option<usize> },
 }
 
 impl Draft {
     /// An empty batch of records.
-    pub(super) fn records() -> Draft {
+    pub(crate) fn records() -> Draft {
         Draft::Records(Batch::new())
     }
 
     /// An empty proposal that uses this memory.
-    pub(super) fn proposal(mut buffer: Vec<u8>) -> Draft {
+    pub(crate) fn proposal(mut buffer: Vec<u8>) -> Draft {
         buffer.clear();
         buffer.resize(HEAD, 0);
         Draft::Proposal { buffer, open: None }
     }
 
     /// The same, for the next batch.
-    pub(super) fn next(&self, buffer: Vec<u8>) -> Draft {
+    pub(crate) fn next(&self, buffer: Vec<u8>) -> Draft {
         match self {
             Draft::Records(_) => Draft::Records(Batch::with_buffer(buffer)),
             Draft::Proposal { .. } => Draft::proposal(buffer),
@@ -46,7 +46,7 @@ impl Draft {
     }
 
     /// Begins an entry, whose payload the caller appends to the buffer.
-    pub(super) fn begin_entry(&mut self, kind: u8) {
+    pub(crate) fn begin_entry(&mut self, kind: u8) {
         match self {
             Draft::Records(batch) => batch.begin_record(ALONE, kind),
             Draft::Proposal { buffer, open } => {
@@ -56,14 +56,14 @@ impl Draft {
         }
     }
 
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         match self {
             Draft::Records(batch) => batch.buffer(),
             Draft::Proposal { buffer, .. } => buffer,
         }
     }
 
-    pub(super) fn end_entry(&mut self) {
+    pub(crate) fn end_entry(&mut self) {
         match self {
             Draft::Records(batch) => batch.end_record(),
             Draft::Proposal { buffer, open } => {
@@ -75,7 +75,7 @@ impl Draft {
     }
 
     /// Takes back the entry that was begun.
-    pub(super) fn abandon_entry(&mut self) {
+    pub(crate) fn abandon_entry(&mut self) {
         match self {
             Draft::Records(batch) => batch.abandon_record(),
             Draft::Proposal { buffer, open } => {
@@ -86,14 +86,14 @@ impl Draft {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Draft::Records(batch) => batch.len(),
             Draft::Proposal { buffer, .. } => buffer.len(),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Draft::Records(batch) => batch.is_empty(),
             Draft::Proposal { buffer, .. } => buffer.len() == HEAD,
@@ -102,32 +102,32 @@ impl Draft {
 }
 
 /// Ends a proposal.
-pub(super) fn seal(mut buffer: Vec<u8>, term: u64, serial: u64) -> Bytes {
+pub(crate) fn seal(mut buffer: Vec<u8>, term: u64, serial: u64) -> Bytes {
     buffer[..8].copy_from_slice(&term.to_le_bytes());
     buffer[8..HEAD].copy_from_slice(&serial.to_le_bytes());
     Bytes::from(buffer)
 }
 
 /// A proposal that was committed.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// The term of the leader who admitted it.
-    pub(super) term: u64,
+    pub(crate) term: u64,
     /// What that leader tells its proposals apart by.
-    pub(super) serial: u64,
+    pub(crate) serial: u64,
     rest: Bytes,
     length: usize,
 }
 
 impl Turn {
     /// Reads the head; `None`: it is none.
-    pub(super) fn read(bytes: &Bytes) -> Option<Turn> {
+    pub(crate) fn read(bytes: &Bytes) -> Option<Turn> {
         let mut rest = bytes.clone();
         let (term, serial) = (rest.try_get_u64_le().ok()?, rest.try_get_u64_le().ok()?);
         Some(Turn { term, serial, rest, length: bytes.len() })
     }
 
     /// The next entry: its kind, where its payload begins in the proposal, and the payload. `None` in it: it does not decode.
-    pub(super) fn next_entry(&mut self) -> Option<Option<(u8, usize, Bytes)>> {
+    pub(crate) fn next_entry(&mut self) -> Option<Option<(u8, usize, Bytes)>> {
         if self.rest.is_empty() {
             return None;
         }

@@ -10,7 +10,7 @@ use super::super::raft::{LogId, Raft, Vote};
 use super::super::record;
 use super::broken;
 
-pub(super) fn encode(request: &AppendEntriesRequest<Raft>, out: &mut Vec<u8>) {
+pub(crate) fn encode(request: &AppendEntriesRequest<Raft>, out: &mut Vec<u8>) {
     let Vote { leader_id, committed } = request.vote;
     out.put_u64_le(leader_id.term);
     out.put_u64_le(leader_id.node_id);
@@ -37,7 +37,7 @@ fn put_log_id(log_id: LogId, out: &mut Vec<u8>) {
     out.put_u64_le(log_id.index);
 }
 
-pub(super) fn decode(mut body: Bytes) -> io::Result<AppendEntriesRequest<Raft>> {
+pub(crate) fn decode(mut body: Bytes) -> io::Result<AppendEntriesRequest<Raft>> {
     let from = &mut body;
     let vote = Vote { leader_id: LeaderId::new(u64(from)?, u64(from)?), committed: u8(from)? == 1 };
     let prev_log_id = optional(from)?;

@@ -4,7 +4,7 @@
 //! other answers, one request at a time. Frames are `length u32 | kind u8 | body`, little-endian. Everything but APPEND and the chunks of a
 //! snapshot is JSON. Read on in `peer.rs` (asking) and `server.rs` (answering).
 
-mod append;
+pub(super) mod append;
 mod peer;
 mod server;
 

@@ -19,6 +19,7 @@ use super::super::image;
 use super::super::lease::Lease;
 use super::super::log::Log;
 use super::super::raft::{Address, LogId, Raft, Vote};
+use super::super::rpc;
 use super::{FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, VERSION, Welcome, Wire, append, begin, end, json, kind};
 use crate::files::Files;
 
@@ -205,17 +206,14 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
         mut request: AppendEntriesRequest<Raft>,
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure<RaftError<u64>>> {
-        // See `log.rs`: what this node has not synced is not committed, whatever Raft thinks.
-        request.leader_commit = self.log.at_most_synced(request.leader_commit);
+        request.leader_commit = rpc::committed(&self.log, request.leader_commit);
         let range = (request.vote, request.prev_log_id, request.entries.last().map(|entry| entry.log_id));
         let mut frame = Vec::with_capacity(64 + request.entries.iter().map(super::super::log::bytes_of).sum::<usize>());
         begin(&mut frame, kind::APPEND);
         append::encode(&request, &mut frame);
         let answered = self.append(range, frame).await.and_then(|(sent, body)| Ok((sent, json(&body)?)));
         let (sent, response): (Instant, AppendEntriesResponse<u64>) = answered.map_err(|error| failure(self.target, &error))?;
-        if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
-            self.lease.answered(request.vote.leader_id.term, self.target, sent);
-        }
+        rpc::appended(&self.lease, request.vote.leader_id.term, self.target, sent, &response);
         Ok(response)
     }
 

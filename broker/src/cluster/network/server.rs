@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,7 +16,7 @@ use super::super::link::Standing;
 use super::super::log::Log;
 use super::super::raft::Raft;
 use super::super::record;
-use super::super::{campaign, healing, home};
+use super::super::{home, rpc};
 use super::{
     FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, Refused, VERSION, Welcome, Wire, append, broken, json, kind,
 };
@@ -131,23 +129,11 @@ impl<F: Files> Answering<F> {
     async fn answer(&self, wire: &mut Wire, kind: u8, body: bytes::Bytes, from: u64) -> io::Result<()> {
         match kind {
             kind::APPEND => {
-                let request = append::decode(body)?;
-                let (vote, commit) = (request.vote, request.leader_commit);
-                let response = self.raft.append_entries(request).await.map_err(io::Error::other)?;
-                if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
-                    self.standing.hear();
-                }
-                healing::heard(&self.log, vote, commit).await.map_err(io::Error::other)?;
+                let response = rpc::append(&self.raft, &self.log, &self.standing, append::decode(body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
             kind::VOTE => {
-                let response = if self.log.is_healing() {
-                    // It may have lost what it had promised to keep, see `healing.rs`.
-                    let vote = self.raft.metrics().borrow().vote;
-                    VoteResponse::new(vote, self.log.last(), false)
-                } else {
-                    self.raft.vote(json(&body)?).await.map_err(io::Error::other)?
-                };
+                let response = rpc::vote(&self.raft, &self.log, json(&body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::VOTED, &response).await
             }
             kind::ELECT => {
@@ -155,11 +141,7 @@ impl<F: Files> Answering<F> {
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
                 wire.send(kind::ELECTING, &[]).await
             }
-            kind::LEADER_HEARD => {
-                let leads = self.standing.led.load(Ordering::Acquire);
-                let followed = leads > 0 && self.lease.holds(leads, Instant::now());
-                wire.send_json(kind::HEARD, &(followed || campaign::hears(&self.standing))).await
-            }
+            kind::LEADER_HEARD => wire.send_json(kind::HEARD, &rpc::hears_a_leader(&self.standing, &self.lease)).await,
             kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
         }

@@ -65,6 +65,14 @@ fn votes_survive_a_restart() {
 }
 
 #[test]
+fn a_leader_that_comes_back_does_not_go_on_in_its_term() {
+    after_restart(
+        async |_, log| log.save_vote(&Vote::new_committed(7, 1)).await.unwrap(),
+        async |log| assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new(7, 1))),
+    );
+}
+
+#[test]
 fn a_truncation_survives_a_restart_with_what_was_appended_after_it() {
     after_restart(
         async |_, log| {
