@@ -73,8 +73,8 @@ impl Door {
     }
 }
 
-/// Serves HTTP to at most `connections_max` at a time until `shutdown` completes; then answers what is in flight and returns. A client that stops in the middle of
-/// its request can hold up the return, so a caller that must end bounds the wait.
+/// Serves HTTP to at most `connections_max` at a time until `shutdown` completes; then answers what is in flight and returns. A client
+/// that stops in the middle of its request can hold up the return, so a caller that must end bounds the wait.
 pub(super) async fn serve(listener: TcpListener, router: Router, connections_max: usize, shutdown: impl Future<Output = ()> + Send) {
     let mut door = Door::new(listener, connections_max);
     let (stop, stopped) = watch::channel(false);
