@@ -97,3 +97,55 @@ impl Tenure {
 
 /// How often a node that leads and does not serve yet looks whether it may.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_counts_only_in_the_term_that_it_was_admitted_in() {
+        assert!(Tenure::counts(3, 3));
+        assert!(!Tenure::counts(3, 5));
+    }
+
+    #[test]
+    fn a_reign_begins_with_its_own_epoch_and_ends_with_anybody_elses_turn() {
+        let mut tenure = Tenure::new(u64::MAX);
+        let now = Instant::now();
+        let (term, serial) = tenure.seeks(Some(4), now).expect("it leads and does not serve");
+        assert_eq!(term, 4);
+        assert_eq!(tenure.applied(serial.wrapping_add(1), Some(4)), Consequence::None, "somebody else's");
+        assert_eq!(tenure.applied(serial, Some(6)), Consequence::None, "won again in the meantime");
+        assert_eq!(tenure.applied(serial, None), Consequence::None, "lost in the meantime");
+        assert_eq!(tenure.applied(serial, Some(4)), Consequence::Begins(4));
+        tenure.begin(4);
+        assert_eq!(tenure.serving(), Some(4));
+        assert_eq!(tenure.applied(serial, Some(4)), Consequence::Ends);
+        tenure.end();
+        assert_eq!(tenure.serving(), None);
+    }
+
+    #[test]
+    fn an_epoch_is_sought_once_until_patience_ends_or_the_term_changes() {
+        let mut tenure = Tenure::new(0);
+        let now = Instant::now();
+        assert_eq!(tenure.seeks(None, now), None);
+        assert!(tenure.seeks(Some(1), now).is_some());
+        assert_eq!(tenure.seeks(Some(1), now), None);
+        assert!(tenure.seeks(Some(1), now + PATIENCE).is_some());
+        assert!(tenure.seeks(Some(2), now + PATIENCE).is_some());
+        tenure.begin(2);
+        assert_eq!(tenure.seeks(Some(2), now + 2 * PATIENCE), None);
+    }
+
+    #[test]
+    fn a_leader_waits_for_its_proposal_only_while_raft_leads_in_its_term() {
+        let mut tenure = Tenure::new(0);
+        tenure.begin(2);
+        let now = Instant::now();
+        assert!(tenure.waits(now, now, Some(2)));
+        assert!(!tenure.waits(now, now + PATIENCE, Some(2)));
+        assert!(!tenure.waits(now, now, Some(3)));
+        assert!(!tenure.waits(now, now, None));
+    }
+}

@@ -38,7 +38,9 @@ pub(super) struct Covered {
 }
 
 impl Covered {
-    fn counts(&self) -> [(&'static str, u64); 16] {
+    /// What every run of many seeds must have seen. A turn that outlives its reign is not among it: Raft takes proposals in order, so that takes
+    /// a term that is lost and won again between two of its steps. The rule for it is held by the tests of `tenure.rs`.
+    fn counts(&self) -> [(&'static str, u64); 15] {
         [
             ("acknowledged", self.acknowledged),
             ("deliveries", self.deliveries),
@@ -46,7 +48,6 @@ impl Covered {
             ("duplicates", self.duplicates),
             ("reigns", self.reigns),
             ("deposed", self.deposed),
-            ("outlived", self.outlived),
             ("crashes", self.crashes),
             ("cuts", self.cuts),
             ("pauses", self.pauses),
