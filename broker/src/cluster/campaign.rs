@@ -2,6 +2,9 @@
 //!
 //! Without this, a node that was cut off would raise its term again and again, and depose a leader that everybody else follows once it is
 //! back. It takes nothing from safety, which is Raft's, and no time from an election: followers wait longer than this takes.
+//!
+//! A candidate that has not won rests for a time of its own, another one each time. Openraft 0.9 draws a node's election timeout once for
+//! all; two nodes that drew the same would ask for each other's vote in every term at the same moment, and split it for ever.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +16,14 @@ use super::healing;
 use super::link::Standing;
 use super::log::{Log, chain};
 use super::raft::{Address, ELECTION_MAX, HEARTBEAT, Raft};
-use super::runtime::{Runtime, now};
+use super::runtime::{Runtime, now, part_of};
 use crate::files::Files;
 
 /// How long others may take to say whether they hear a leader.
 const PATIENCE: Duration = HEARTBEAT.saturating_mul(2);
+
+/// How long a candidate that has not won rests at most: longer than any election timeout, or the rest would part nobody.
+const REST_MAX: Duration = ELECTION_MAX.saturating_mul(2);
 
 /// Whether this node has heard a leader of late.
 pub(crate) fn hears(standing: &Standing) -> bool {
@@ -30,6 +36,7 @@ where
     A: Future<Output = Option<bool>> + Send + 'static,
 {
     let mut lonely_since: Option<Instant> = None;
+    let mut rest = Rest::default();
     loop {
         if let Err(error) = healing::look(log).await {
             tracing::warn!(error = %chain(&error), "the node does not get over its healing");
@@ -44,10 +51,32 @@ where
                 lonely_since = Some(now());
                 tracing::info!("this node hears no leader; it asks the others whether they do");
             }
-            is_wanted(raft, log.points().node_id, &asked).await
+            rest.is_over(raft) && is_wanted(raft, log.points().node_id, &asked).await
         };
         raft.runtime_config().elect(allowed);
         Runtime::sleep(HEARTBEAT).await;
+    }
+}
+
+/// The time between two campaigns.
+#[derive(Default)]
+struct Rest {
+    /// The term of the last campaign that was seen.
+    term: u64,
+    until: Option<Instant>,
+}
+
+impl Rest {
+    fn is_over(&mut self, raft: &openraft::Raft<Raft>) -> bool {
+        let (state, term) = {
+            let metrics = raft.metrics();
+            let metrics = metrics.borrow();
+            (metrics.state, metrics.current_term)
+        };
+        if state == ServerState::Candidate && term > self.term {
+            *self = Rest { term, until: Some(now() + part_of(REST_MAX)) };
+        }
+        self.until.is_none_or(|until| now() >= until)
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) async fn heard<F: Files>(log: &Log<F>, leader: Vote, commit: Option<L
         return Ok(());
     }
     if let Some(Healing { until: None }) = log.points().healing
-        && let Some(commit) = commit.filter(|commit| leader.committed && commit.leader_id == leader.leader_id)
+        && let Some(commit) = commit.filter(|commit| leader.committed && commit.leader_id.term == leader.leader_id.term)
     {
         tracing::info!(through = commit.index, "healing: this node gets everything that was committed from its peers");
         log.change_points(move |points| points.healing = Some(Healing { until: Some(commit.index) })).await?;

@@ -23,10 +23,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::points::{Points, PointsError};
 use super::raft::{Entry, LogId, Raft, StorageError, Vote};
-use super::record::{self, BODY_OFFSET, NoEntry, journal_index};
+use super::record::{self, NoEntry, journal_index};
 use super::runtime::blocking;
 use crate::files::Files;
-use crate::journal::{Applied, Batch, Journal, JournalError, Position, Reader, Spare};
+use crate::journal::{Applied, Batch, Journal, JournalError, Reader, Spare};
 
 /// Bytes of entries that stay in memory although they are applied, for followers that are a little behind.
 const CACHE_BYTES_MAX: usize = 24 << 20;
@@ -262,10 +262,10 @@ impl<F: Files> Log<F> {
 
     /// Whether these are entries that this node proposes as the leader that it is.
     fn are_own(&self, cache: &Cache, entries: &[Entry]) -> bool {
-        let Some(vote) = cache.points.vote.filter(|vote| vote.committed && vote.leader_id.node_id == self.shared.node_id) else {
+        let Some(vote) = cache.points.vote.filter(|vote| vote.committed && vote.leader_id.voted_for == Some(self.shared.node_id)) else {
             return false;
         };
-        entries.iter().all(|entry| entry.log_id.leader_id == vote.leader_id)
+        entries.iter().all(|entry| entry.log_id.leader_id.term == vote.leader_id.term)
     }
 
     /// Whether the log has this entry, or had it and let it go since it was applied.
@@ -329,13 +329,13 @@ fn read_journal<H: crate::files::File>(reader: &Reader<H>, start: u64, end: u64,
             return ControlFlow::Break(());
         }
         let entry = record::log_id_of(&record).and_then(|log_id| {
-            let body = Bytes::copy_from_slice(&record.payload[BODY_OFFSET as usize..]);
+            let body = Bytes::copy_from_slice(record.payload);
             record::decode(log_id, record.kind, body)
         });
         match entry {
             Ok(entry) => {
                 if let EntryPayload::Normal(turn) = &entry.payload {
-                    let position = Position { segment: record.position.segment, offset: record.position.offset + BODY_OFFSET };
+                    let position = record.position;
                     turn.position.get_or_init(|| position);
                 }
                 bytes += bytes_of(&entry);

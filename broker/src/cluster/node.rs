@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use openraft::{CommittedLeaderId, ServerState};
+use openraft::ServerState;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::campaign;
@@ -91,7 +91,7 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal<DiskFiles>,
     /// The last entry of the journal, if it is above what the store includes.
-    pub(crate) last: Option<(u64, u64, u64)>,
+    pub(crate) last: Option<(u64, u64)>,
 }
 
 /// What can be seen of a node from outside, whichever Raft it runs.
@@ -201,7 +201,7 @@ impl Node {
     pub(crate) fn start(&self, points: Points, opened: Opened, wake: impl Fn() + Send + Sync + 'static) -> Result<Link, MemberError> {
         let Opened { store, journal, last } = opened;
         let mark = Mark::of(&store).map_err(|error| MemberError::Points(Box::new(error)))?.unwrap_or_default();
-        let last = last.map_or(mark.last.max(points.purged), |(term, leader, index)| Some(super::record::log_id(term, leader, index)));
+        let last = last.map_or(mark.last.max(points.purged), |(term, index)| Some(super::record::log_id(term, index)));
         if points.cluster_id.is_none() {
             tracing::info!("this node waits for a cluster to take it up: `qwer-q cluster add {}=HOST:PORT` at the leader", points.node_id);
         }
@@ -237,7 +237,7 @@ impl Node {
 
 /// The entry before a cluster's first: what was in the journal of the broker that ran alone.
 fn founding(applied: Applied) -> LogId {
-    LogId::new(CommittedLeaderId::new(0, 0), applied.index - 1)
+    super::record::log_id(0, applied.index)
 }
 
 /// What runs on the node's thread.

@@ -69,7 +69,7 @@ impl Points {
     /// A leader that comes back does not go on in its term, which openraft would have it do: it may have lost entries that others have
     /// already (see `log.rs`), and would give their indexes to other entries of the same term. It stands for election again.
     pub(crate) fn resign(&mut self) {
-        if let Some(vote) = self.vote.as_mut().filter(|vote| vote.leader_id.node_id == self.node_id) {
+        if let Some(vote) = self.vote.as_mut().filter(|vote| vote.leader_id.voted_for == Some(self.node_id)) {
             vote.committed = false;
         }
     }

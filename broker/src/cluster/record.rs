@@ -1,6 +1,6 @@
 //! Raft's entries as records of the journal and as parts of a frame. Raft's index `i` is the journal's `i + 1`, whose first is 1.
 //!
-//! | kind | entry | payload behind the leader's id (u64, little-endian) |
+//! | kind | entry | payload |
 //! |---|---|---|
 //! | 64 | a leader has begun its term | nothing |
 //! | 65 | membership | JSON |
@@ -18,9 +18,6 @@ const BLANK: u8 = 64;
 const MEMBERSHIP: u8 = 65;
 const TURN: u8 = 66;
 
-/// Bytes of the leader's id.
-const LEADER: usize = 8;
-
 /// A record that is no entry of a cluster's log.
 #[derive(Debug, thiserror::Error)]
 #[error("record {index} of kind {kind} is no entry of a cluster's log: {reason}")]
@@ -35,11 +32,12 @@ pub(crate) fn journal_index(raft: u64) -> u64 {
 }
 
 /// The id of an entry by its place in the journal.
-pub(crate) fn log_id(term: u64, leader: u64, journal_index: u64) -> LogId {
-    LogId::new(CommittedLeaderId::new(term, leader), journal_index - 1)
+pub(crate) fn log_id(term: u64, journal_index: u64) -> LogId {
+    // A term has one leader at most, and Raft's ids do not name it.
+    LogId::new(CommittedLeaderId::new(term, 0), journal_index - 1)
 }
 
-/// An entry's kind and what stands behind the leader's id.
+/// An entry's kind and payload.
 pub(crate) fn body(entry: &Entry) -> (u8, Bytes) {
     match &entry.payload {
         EntryPayload::Blank => (BLANK, Bytes::new()),
@@ -54,31 +52,25 @@ pub(crate) fn body(entry: &Entry) -> (u8, Bytes) {
 pub(crate) fn append(batch: &mut Batch, entry: &Entry) -> usize {
     let (kind, body) = body(entry);
     batch.begin_record(entry.log_id.leader_id.term, kind);
-    batch.buffer().extend_from_slice(&entry.log_id.leader_id.node_id.to_le_bytes());
     let start = batch.buffer().len();
     batch.buffer().extend_from_slice(&body);
     batch.end_record();
     start
 }
 
-/// Where the body of a record begins behind its payload's start.
-pub(crate) const BODY_OFFSET: u32 = 8;
-
-/// The term, leader and index of a record's entry.
-pub(crate) fn id_of(record: &Record<'_>) -> Result<(u64, u64, u64), NoEntry> {
-    let id = log_id_of(record)?;
-    Ok((id.leader_id.term, id.leader_id.node_id, record.index))
+/// The term and index of a record's entry.
+pub(crate) fn id_of(record: &Record<'_>) -> Result<(u64, u64), NoEntry> {
+    log_id_of(record)?;
+    Ok((record.term, record.index))
 }
 
 /// The id of a record's entry.
 pub(crate) fn log_id_of(record: &Record<'_>) -> Result<LogId, NoEntry> {
-    let Record { index, term, kind, payload, .. } = *record;
-    let no_entry = |reason: &str| NoEntry { index, kind, reason: reason.to_owned() };
-    if !(BLANK..=TURN).contains(&kind) {
-        return Err(no_entry("this kind is written by a broker that runs alone, or by a newer version"));
+    let Record { index, term, kind, .. } = *record;
+    match kind {
+        BLANK..=TURN => Ok(log_id(term, index)),
+        _ => Err(NoEntry { index, kind, reason: "this kind is written by a broker that runs alone, or by a newer version".to_owned() }),
     }
-    let leader = payload.first_chunk::<LEADER>().ok_or_else(|| no_entry("it is too short"))?;
-    Ok(log_id(term, u64::from_le_bytes(*leader), index))
 }
 
 /// Reads an entry whose id is known.

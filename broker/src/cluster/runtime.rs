@@ -1,6 +1,6 @@
 //! What the cluster's tasks run on: tokio. In unit tests the simulation's executor stands in its place, see `simulation/`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(not(test))]
 pub(crate) use openraft::TokioRuntime as Runtime;
@@ -18,6 +18,18 @@ pub(crate) fn now() -> Instant {
 #[cfg(test)]
 pub(crate) fn now() -> Instant {
     super::simulation::now().unwrap_or_else(Instant::now)
+}
+
+/// A part of `most`, at random.
+#[cfg(not(test))]
+pub(crate) fn part_of(most: Duration) -> Duration {
+    most.mul_f64(rand::random())
+}
+
+/// The same, by the seed.
+#[cfg(test)]
+pub(crate) fn part_of(most: Duration) -> Duration {
+    super::simulation::part_of(most)
 }
 
 /// Runs work that may wait for the disk without holding up other tasks. `None`: it panicked.

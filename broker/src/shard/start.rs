@@ -87,7 +87,7 @@ struct Found {
     /// Bytes of the journal above the checkpoint.
     bytes: usize,
     /// The last entry of a cluster's log above the checkpoint.
-    last: Option<(u64, u64, u64)>,
+    last: Option<(u64, u64)>,
 }
 
 /// What a data directory is opened as.

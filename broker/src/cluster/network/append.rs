@@ -13,7 +13,7 @@ use super::broken;
 pub(crate) fn encode(request: &AppendEntriesRequest<Raft>, out: &mut Vec<u8>) {
     let Vote { leader_id, committed } = request.vote;
     out.put_u64_le(leader_id.term);
-    out.put_u64_le(leader_id.node_id);
+    out.put_u64_le(leader_id.voted_for.expect("a request is a candidate's that has won"));
     out.put_u8(u8::from(committed));
     for log_id in [request.prev_log_id, request.leader_commit] {
         out.put_u8(u8::from(log_id.is_some()));
@@ -33,7 +33,6 @@ pub(crate) fn encode(request: &AppendEntriesRequest<Raft>, out: &mut Vec<u8>) {
 
 fn put_log_id(log_id: LogId, out: &mut Vec<u8>) {
     out.put_u64_le(log_id.leader_id.term);
-    out.put_u64_le(log_id.leader_id.node_id);
     out.put_u64_le(log_id.index);
 }
 
@@ -77,7 +76,7 @@ fn u8(from: &mut Bytes) -> io::Result<u8> {
 }
 
 fn log_id(from: &mut Bytes) -> io::Result<LogId> {
-    Ok(LogId::new(CommittedLeaderId::new(u64(from)?, u64(from)?), u64(from)?))
+    Ok(LogId::new(CommittedLeaderId::new(u64(from)?, 0), u64(from)?))
 }
 
 fn optional(from: &mut Bytes) -> io::Result<Option<LogId>> {
@@ -98,15 +97,15 @@ mod tests {
 
     #[test]
     fn a_request_comes_as_it_was_sent_and_never_half() {
-        let id = |term, node, index| LogId::new(CommittedLeaderId::new(term, node), index);
+        let id = |term, index| LogId::new(CommittedLeaderId::new(term, 0), index);
         let membership = Membership::new(vec![BTreeSet::from([1])], BTreeSet::from([1, 2]));
         let request = AppendEntriesRequest::<Raft> {
             vote: Vote::new_committed(3, 2),
-            prev_log_id: Some(id(2, 1, 9)),
+            prev_log_id: Some(id(2, 9)),
             entries: vec![
-                Entry { log_id: id(3, 2, 10), payload: EntryPayload::Blank },
-                Entry { log_id: id(3, 2, 11), payload: EntryPayload::Membership(membership) },
-                Entry { log_id: id(3, 2, 12), payload: EntryPayload::Normal(Turn::new(Bytes::from_static(b"a turn"))) },
+                Entry { log_id: id(3, 10), payload: EntryPayload::Blank },
+                Entry { log_id: id(3, 11), payload: EntryPayload::Membership(membership) },
+                Entry { log_id: id(3, 12), payload: EntryPayload::Normal(Turn::new(Bytes::from_static(b"a turn"))) },
             ],
             leader_commit: None,
         };

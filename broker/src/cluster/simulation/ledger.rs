@@ -93,8 +93,10 @@ struct Inner {
     covered: Covered,
     /// By index: which entry is committed there, and a hash of its bytes.
     committed: BTreeMap<u64, (LogId, u32)>,
-    /// The newest leadership, by term and node, in which a reign has begun.
-    reign: (u64, u64),
+    /// Who leads in a term.
+    leaders: BTreeMap<u64, u64>,
+    /// The node whose reign a term is, of all terms in which one has begun.
+    reigns: BTreeMap<u64, u64>,
     /// The ordering key of each message; smaller numbers of a key were published before.
     keys: BTreeMap<Number, u64>,
     acknowledged: BTreeSet<Number>,
@@ -150,19 +152,25 @@ impl Ledger {
         );
     }
 
+    /// Raft says that a node leads.
+    pub(super) fn leads(&self, node: u64, term: u64) {
+        let leader = *self.lock().leaders.entry(term).or_insert(node);
+        assert_eq!(leader, node, "two nodes lead in term {term}");
+    }
+
     /// A shard begins to serve.
     pub(super) fn reigns(&self, node: u64, term: u64) {
         self.note(node, format!("begins its reign of term {term}"));
         let mut inner = self.lock();
         inner.covered.reigns += 1;
-        inner.reign = inner.reign.max((term, node));
+        let other = *inner.reigns.entry(term).or_insert(node);
+        assert_eq!(other, node, "two nodes reign in term {term}");
     }
 
     /// A shard says something to a client.
     pub(super) fn serves(&self, node: u64, term: u64) {
-        let newest = self.lock().reign;
-        let (newer, other) = newest;
-        assert!(newest <= (term, node), "node {node} serves in term {term} although the reign of node {other} in term {newer} has begun");
+        let newest = self.lock().reigns.last_key_value().map(|(term, node)| (*term, *node));
+        assert_eq!(newest, Some((term, node)), "node {node} serves in term {term}, and another reign has begun since");
     }
 
     /// A publisher makes up a message.

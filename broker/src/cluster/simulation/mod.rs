@@ -18,4 +18,4 @@ mod shard;
 mod tests;
 mod world;
 
-pub(crate) use runtime::{Runtime, instant_here as now};
+pub(crate) use runtime::{Runtime, instant_here as now, part_of};

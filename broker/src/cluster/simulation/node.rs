@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use openraft::CommittedLeaderId;
 
 use super::super::campaign;
 use super::super::committed::Queue;
@@ -75,7 +74,7 @@ impl Node {
 
     /// Makes it one of those that a cluster begins with.
     pub(super) fn found(&mut self, members: &BTreeSet<u64>) {
-        let last = LogId::new(CommittedLeaderId::new(0, 0), FOUNDING.index - 1);
+        let last = record::log_id(0, FOUNDING.index);
         let nodes: BTreeMap<u64, Address> = members.iter().map(|id| (*id, address(*id))).collect();
         let membership = Membership::new(vec![members.clone()], nodes);
         let mark = Mark { last: Some(last), membership: StoredMembership::new(Some(last), membership) };

@@ -386,6 +386,11 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
+/// A part of `most`, by the seed.
+pub(crate) fn part_of(most: Duration) -> Duration {
+    most * dice(|rng| u32::try_from(rng.next() % 1_000).expect("below a thousand")) / 1_000
+}
+
 /// The executor's dice, as openraft wants them.
 pub(crate) struct Dice;
 

@@ -259,6 +259,9 @@ impl Shard {
 
     fn seek_reign(&mut self) {
         let now = instant();
+        if let Some(term) = self.link.leads() {
+            self.ledger.leads(self.node, term);
+        }
         let term = self.link.leads().filter(|term| self.link.may_serve_at(*term, now));
         let Some((term, serial)) = self.tenure.seeks(term, now) else { return };
         let at = self.state.clock() + 1;

@@ -3,20 +3,25 @@
 use std::path::Path;
 
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft::testing::log_id;
 use openraft::{EntryPayload, LogState, RaftLogReader};
 
 use super::super::log::Log;
-use super::super::raft::{Entry, Turn, Vote};
+use super::super::raft::{Entry, LogId, Turn, Vote};
+use super::super::record;
 use super::{home, keep_purged_record, open_log, run};
 use crate::files::DiskFiles;
 
 type TestLog = Log<DiskFiles>;
 
+/// By Raft's index.
+fn raft_id(term: u64, index: u64) -> LogId {
+    record::log_id(term, record::journal_index(index))
+}
+
 /// Turns of one term with these indexes.
 async fn append(log: &mut TestLog, term: u64, indexes: impl IntoIterator<Item = u64>) {
     let entry = |index: u64| Entry {
-        log_id: log_id(term, 0, index),
+        log_id: raft_id(term, index),
         payload: EntryPayload::Normal(Turn::new(format!("turn {term} {index}").into())),
     };
     log.blocking_append(indexes.into_iter().map(entry).collect::<Vec<_>>()).await.unwrap();
@@ -36,7 +41,7 @@ async fn held(log: &mut TestLog) -> Vec<(u64, u64)> {
 async fn purge(path: &Path, log: &mut TestLog, term: u64, index: u64) {
     let kept = log.journal_applied(index + 1).unwrap_or(crate::store::Applied { term, index: index + 1, crc: 0 });
     keep_purged_record(path, kept);
-    log.purge(log_id(term, 0, index)).await.unwrap();
+    log.purge(raft_id(term, index)).await.unwrap();
 }
 
 /// Runs `work` on a log, then opens it again and looks.
@@ -77,7 +82,7 @@ fn a_truncation_survives_a_restart_with_what_was_appended_after_it() {
     after_restart(
         async |_, log| {
             append(log, 1, 0..10).await;
-            log.truncate(log_id(1, 0, 4)).await.unwrap();
+            log.truncate(raft_id(1, 4)).await.unwrap();
             append(log, 2, 4..6).await;
         },
         async |log| {
@@ -98,7 +103,7 @@ fn a_purge_survives_a_restart() {
         async |log| {
             assert_eq!(held(log).await, [(1, 7), (1, 8), (1, 9)]);
             let state = log.get_log_state().await.unwrap();
-            let expected = LogState { last_purged_log_id: Some(log_id(1, 0, 6)), last_log_id: Some(log_id(1, 0, 9)) };
+            let expected = LogState { last_purged_log_id: Some(raft_id(1, 6)), last_log_id: Some(raft_id(1, 9)) };
             assert_eq!(state, expected);
         },
     );
@@ -141,12 +146,12 @@ fn a_leader_s_own_entries_are_reported_at_once_and_committed_only_once_they_are_
     run(async {
         let mut log = open_log(home.path());
         log.save_vote(&Vote::new_committed(3, 1)).await.unwrap();
-        let entry = Entry { log_id: log_id(3, 1, 0), payload: EntryPayload::Blank };
+        let entry = Entry { log_id: raft_id(3, 0), payload: EntryPayload::Blank };
         log.blocking_append([entry]).await.unwrap();
         // Nothing says that the disk is that far; what is told to followers waits for it.
-        log.synced().wait_for(|synced| *synced == super::super::log::Synced::Through(Some(log_id(3, 1, 0)))).await.unwrap();
-        assert_eq!(log.at_most_synced(Some(log_id(3, 1, 0))), Some(log_id(3, 1, 0)));
-        assert_eq!(log.at_most_synced(Some(log_id(3, 1, 9))), Some(log_id(3, 1, 0)));
+        log.synced().wait_for(|synced| *synced == super::super::log::Synced::Through(Some(raft_id(3, 0)))).await.unwrap();
+        assert_eq!(log.at_most_synced(Some(raft_id(3, 0))), Some(raft_id(3, 0)));
+        assert_eq!(log.at_most_synced(Some(raft_id(3, 9))), Some(raft_id(3, 0)));
         log.stop();
     });
 }

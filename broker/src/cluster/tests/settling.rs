@@ -44,7 +44,7 @@ fn messages() -> Vec<MessageRun> {
 }
 
 fn fill(store: &Store, rows: usize, applied: Applied) {
-    let mark = Mark { last: Some(log_id(applied.term, 1, applied.index)), ..Mark::default() };
+    let mark = Mark { last: Some(log_id(applied.term, applied.index)), ..Mark::default() };
     let row = |number: usize| RowChange::Put { key: format!("row {number:05}").into_bytes(), value: vec![b'v'; 500] };
     let checkpoint =
         Checkpoint { rows: (1..rows).map(row).chain([mark.row()]).collect(), messages: messages(), applied, ..Checkpoint::default() };
@@ -100,7 +100,7 @@ fn settle_in(path: &Path) {
 
 fn assert_new(path: &Path) {
     let points = Points::load(&DiskFiles::open(path).unwrap()).unwrap().unwrap();
-    assert_eq!(points.purged, Some(log_id(NEW.term, 1, NEW.index)), "the log begins behind the snapshot");
+    assert_eq!(points.purged, Some(log_id(NEW.term, NEW.index)), "the log begins behind the snapshot");
     let store = Store::open(&path.join("store"), StoreOptions::default()).unwrap();
     assert_eq!((store.applied().unwrap(), rows(&store)), (NEW, 5_000));
     let reader = store.reader();
