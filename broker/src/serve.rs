@@ -20,6 +20,9 @@ use crate::token::Token;
 use crate::traces::Tracer;
 use crate::{http, net};
 
+/// How long a node that leads may take to hand over before it stops. With the drain that follows it is less than engines give.
+const HAND_OVER: Duration = Duration::from_secs(3);
+
 /// How long HTTP requests may go on after a stop.
 const HTTP_DRAIN: Duration = Duration::from_secs(2);
 
@@ -121,7 +124,7 @@ pub async fn serve(
         tracer: tracer.clone(),
         back: commands.clone(),
         node,
-        cluster,
+        cluster: cluster.clone(),
     };
     let starting = tokio::task::spawn_blocking(move || Shard::start(parts, inbox));
     let mut stop = std::pin::pin!(stop);
@@ -157,8 +160,14 @@ pub async fn serve(
         outcome = &mut shard_ended => return Err(failed(outcome)),
         () = &mut stop => {}
     }
-    tracing::info!("stopping: no new connections; what is in flight is finished");
     readiness.set_draining();
+    if let Some(cluster) = &cluster {
+        tokio::select! {
+            outcome = &mut shard_ended => return Err(failed(outcome)),
+            _ = tokio::time::timeout(HAND_OVER, cluster.hand_over()) => {}
+        }
+    }
+    tracing::info!("stopping: no new connections; what is in flight is finished");
     calls.drain();
     stop_sender.send_replace(true);
     tokio::select! {

@@ -188,6 +188,11 @@ impl Load {
         *self.shared.nodes.lock().expect("no panic") = nodes;
     }
 
+    /// How many publishes were acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.shared.acknowledged.load(Ordering::Acquire)
+    }
+
     /// Waits until so many more publishes were acknowledged.
     pub(crate) fn go_on_for(&self, more: u64) {
         const LOOK_AGAIN: Duration = Duration::from_millis(10);

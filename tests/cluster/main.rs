@@ -13,4 +13,8 @@ mod links;
 mod members;
 mod nodes;
 mod partitions;
+#[expect(dead_code, reason = "the journal's tests use all of it")]
+#[path = "../../broker/tests/journal/rng.rs"]
+mod rng;
 mod session;
+mod soak;

@@ -89,6 +89,23 @@ fn leadership_is_handed_over_without_a_loss() {
 }
 
 #[test]
+fn a_leader_that_is_told_to_stop_hands_over_first() {
+    let mut nodes = Nodes::formed(3);
+    let load = Load::begin(nodes.clients());
+    load.go_on_for(100);
+    let leader = nodes.leader();
+    nodes.stop(leader);
+    load.nodes(nodes.clients());
+    load.go_on_for(100);
+    let told = nodes.followers(leader).into_iter().filter(|id| nodes.log(*id).contains("the leader hands over to this node")).count();
+    assert_eq!(told, 1, "{}", nodes.log(leader));
+    nodes.start(leader);
+    load.nodes(nodes.clients());
+    load.go_on_for(50);
+    load.check();
+}
+
+#[test]
 fn one_node_alone_is_a_cluster_too() {
     let mut nodes = Nodes::new(1, 1);
     nodes.start_with(1, &["--cluster-bootstrap"]);

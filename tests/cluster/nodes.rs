@@ -57,6 +57,11 @@ impl Nodes {
         nodes
     }
 
+    /// How many there are, running or not.
+    pub(crate) fn count(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
     pub(crate) fn data(&self, id: u64) -> PathBuf {
         self.directory.path().join(format!("node-{id}"))
     }
@@ -117,6 +122,14 @@ impl Nodes {
         let mut running = self.running.remove(&id).expect("it runs");
         running.child.kill().expect("it runs");
         running.child.wait().expect("it was ours");
+    }
+
+    /// SIGTERM, and waits for the end, which must be a good one.
+    pub(crate) fn stop(&mut self, id: u64) {
+        self.signal(id, Signal::TERM);
+        let mut running = self.running.remove(&id).expect("it runs");
+        let status = running.child.wait().expect("it was ours");
+        assert!(status.success(), "node {id} ends with {status}\n{}", self.log(id));
     }
 
     fn signal(&self, id: u64, signal: Signal) {

@@ -25,6 +25,7 @@ use super::points::{Points, PointsError};
 use super::raft::{Entry, LogId, Raft, StorageError, Vote};
 use super::record::{self, NoEntry, journal_index};
 use super::runtime::blocking;
+use super::trailing::Trailing;
 use crate::files::Files;
 use crate::journal::{Applied, Batch, Journal, JournalError, Reader, Spare};
 
@@ -85,6 +86,7 @@ struct Shared {
     synced: watch::Sender<Synced>,
     disk_bytes: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
+    trailing: Trailing,
 }
 
 struct Cache {
@@ -186,6 +188,7 @@ impl<F: Files> Log<F> {
             synced: watch::Sender::new(Synced::Through(last)),
             disk_bytes: AtomicU64::new(journal.disk_bytes()),
             thread: Mutex::default(),
+            trailing: Trailing::default(),
         });
         let writer = Writer { journal, files, shared: Arc::clone(&shared), back: jobs.clone(), spare: None, failed: false };
         (Log { shared, jobs, reader }, writer, inbox)
@@ -197,6 +200,11 @@ impl<F: Files> Log<F> {
         // A thread that is gone has said so.
         let _ = self.jobs.send(Job::Stop);
         let _ = thread.map(JoinHandle::join);
+    }
+
+    /// For whose sake the log keeps what it could lose.
+    pub(crate) fn trailing(&self) -> &Trailing {
+        &self.shared.trailing
     }
 
     /// How far the log is on the disk.

@@ -28,6 +28,7 @@ mod status;
 mod tenure;
 #[cfg(test)]
 mod tests;
+mod trailing;
 mod watch;
 
 pub(crate) use link::{Applicable, Interruption, Link, PATIENCE};

@@ -14,6 +14,9 @@ pub(crate) const ANY_NODE: &str = "any-node";
 /// When a client that no leader can be named to should ask again.
 const LEADER_UNKNOWN_RETRY_MS: u64 = 250;
 
+/// A node that answered the leader so short a time ago is alive.
+const ALIVE_MS: u64 = 1_000;
+
 /// What a node does in its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -96,6 +99,13 @@ impl ClusterStatus {
     pub(crate) fn leading_member(&self) -> Option<&Member> {
         let leader = self.leader?;
         self.members.iter().find(|member| member.id == leader)
+    }
+
+    /// Who is to lead when this node, which does, goes: the voter that is the least behind, of those that answer.
+    fn successor(&self) -> Option<u64> {
+        let others = self.members.iter().filter(|member| member.voter && member.id != self.node_id);
+        let able = others.filter(|member| member.last_contact_ms.is_some_and(|ago| ago <= ALIVE_MS));
+        able.filter_map(|member| Some((member.lag?, member.id))).min().map(|(_, id)| id)
     }
 
     /// The ERROR of a node that does not lead, with the leader's addresses as far as they are known.
@@ -198,6 +208,15 @@ impl Cluster {
         self.change(Change::Transfer { id }).await
     }
 
+    /// Has another node lead before this one stops, if this one leads and another can. Without it the others would notice only after a while.
+    pub(crate) async fn hand_over(&self) {
+        let status = self.status();
+        let Some(successor) = status.successor().filter(|_| status.role == Role::Leader) else { return };
+        if let Err(error) = self.transfer(successor).await {
+            tracing::warn!(%error, "this node stops without having handed over");
+        }
+    }
+
     async fn change(&self, change: Change) -> Result<(), ClusterError> {
         let (answer, answered) = oneshot::channel();
         let stopping = || ClusterError::Unfinished("the node is stopping; ask another one".to_owned());
@@ -245,6 +264,23 @@ mod tests {
         assert_eq!(error.details["leader"], "node2:9876");
         assert_eq!(error.details["leader_http"], "node2:9877");
         assert!(!status(Some(2), "").not_leader().details.contains_key("leader_http"));
+    }
+
+    #[test]
+    fn the_voter_that_is_the_least_behind_succeeds_if_it_lives() {
+        let mut status = status(Some(1), "");
+        let third = Member { id: 3, ..status.members[1].clone() };
+        status.members.push(third);
+        assert_eq!(status.successor(), None, "nobody is known to be alive");
+        for (member, lag, contact) in [(1, 7, 20), (2, 3, 90)] {
+            status.members[member].lag = Some(lag);
+            status.members[member].last_contact_ms = Some(contact);
+        }
+        assert_eq!(status.successor(), Some(3));
+        status.members[2].last_contact_ms = Some(ALIVE_MS + 1);
+        assert_eq!(status.successor(), Some(2));
+        status.members[1].voter = false;
+        assert_eq!(status.successor(), None);
     }
 
     #[test]

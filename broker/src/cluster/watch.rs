@@ -9,7 +9,8 @@ use super::committed::Queue;
 use super::lease::Lease;
 use super::link::Standing;
 use super::log::Log;
-use super::raft::Raft;
+use super::raft::{LogId, Raft};
+use super::runtime::now as clock;
 use crate::files::Files;
 
 /// What it takes.
@@ -48,7 +49,15 @@ impl<F: Files> Watch<F> {
                         None => tracing::info!(term = now.current_term, "no node leads"),
                     }
                 }
-                let purge = (now.snapshot > snapshot).then_some(now.snapshot).flatten();
+                // The last entry that a checkpoint covers and nobody needs from the log.
+                let covered = (now.snapshot > snapshot).then_some(now.snapshot).flatten();
+                let old = covered.and_then(|covered| Some(self.log.last_before(self.segments_kept)?.min(covered.index)));
+                let purge = old.map(|old| {
+                    let replication = now.replication.as_ref();
+                    let matched = replication.map(|nodes| |node: u64| nodes.get(&node).copied().flatten().map(|last: LogId| last.index));
+                    let matched = matched.as_ref().map(|matched| matched as &dyn Fn(u64) -> Option<u64>);
+                    self.log.trailing().spares(old, matched, clock())
+                });
                 snapshot = now.snapshot;
                 (failed, purge)
             };
@@ -56,9 +65,9 @@ impl<F: Files> Watch<F> {
                 self.standing.failed.store(true, Ordering::Release);
                 return self.queue.nudge();
             }
-            if let (Some(covered), Some(old)) = (purge, self.log.last_before(self.segments_kept)) {
+            if let Some(purge) = purge {
                 // A Raft that has stopped says so in its metrics.
-                let _ = raft.trigger().purge_log(covered.index.min(old)).await;
+                let _ = raft.trigger().purge_log(purge).await;
             }
             if metrics.changed().await.is_err() {
                 self.standing.failed.store(true, Ordering::Release);

@@ -17,10 +17,12 @@ use tokio::time::timeout;
 
 use super::super::image;
 use super::super::lease::Lease;
-use super::super::log::Log;
+use super::super::log::{Log, next};
 use super::super::raft::{Address, LogId, Raft, Vote};
 use super::super::rpc;
-use super::{FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, VERSION, Welcome, Wire, append, begin, end, json, kind};
+use super::{
+    FRAME_BYTES_MAX, Hello, Identity, ImageEnd, ImageHead, ImageWanted, VERSION, Welcome, Wire, append, begin, broken, end, json, kind,
+};
 use crate::files::Files;
 
 /// How long a connection may take to be made.
@@ -206,6 +208,9 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
         mut request: AppendEntriesRequest<Raft>,
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure<RaftError<u64>>> {
+        if !rpc::is_whole(&request) {
+            return Err(failure(self.target, &broken("the log was not read whole, and is not sent so")));
+        }
         request.leader_commit = rpc::committed(&self.log, request.leader_commit);
         let range = (request.vote, request.prev_log_id, request.entries.last().map(|entry| entry.log_id));
         let mut frame = Vec::with_capacity(64 + request.entries.iter().map(super::super::log::bytes_of).sum::<usize>());
@@ -234,7 +239,9 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
     ) -> Result<SnapshotResponse<u64>, StreamingError<Raft, Fatal<u64>>> {
         let target = self.target;
         tracing::info!(node = target, through = ?snapshot.meta.last_log_id, "a node is so far behind that it gets a snapshot");
-        tokio::select! {
+        self.log.trailing().sends(target, next(snapshot.meta.last_log_id).saturating_sub(1));
+        let log = self.log.clone();
+        let outcome = tokio::select! {
             sent = self.send_image(vote, snapshot) => match sent {
                 Ok(vote) => Ok(SnapshotResponse::new(vote)),
                 Err(error) => {
@@ -243,7 +250,9 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
                 }
             },
             closed = cancel => Err(StreamingError::Closed(closed)),
-        }
+        };
+        log.trailing().has_sent(target, outcome.is_ok(), Instant::now());
+        outcome
     }
 
     fn backoff(&self) -> Backoff {

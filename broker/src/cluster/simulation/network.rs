@@ -22,7 +22,7 @@ use super::super::committed::Queue;
 use super::super::image::{self, Incoming};
 use super::super::lease::Lease;
 use super::super::link::Standing;
-use super::super::log::Log;
+use super::super::log::{Log, next};
 use super::super::network::append;
 use super::super::raft::{Address, Raft, Vote};
 use super::super::{record, rpc};
@@ -316,14 +316,17 @@ impl RaftNetwork<Raft> for Peer {
         self.net.ledger.note(self.node, format!("sends node {} a snapshot through {:?}", self.target, snapshot.meta.last_log_id));
         let parcel = Parcel { vote, meta: snapshot.meta, chunks: Arc::new(chunks) };
         drop(snapshot.snapshot);
-        tokio::select! {
+        self.log.trailing().sends(self.target, next(parcel.meta.last_log_id).saturating_sub(1));
+        let outcome = tokio::select! {
             biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
             sent = self.net.ask(self.node, self.target, parcel, answer_image) => match sent {
                 Ok(vote) => Ok(SnapshotResponse::new(vote)),
                 Err(error) => Err(StreamingError::Unreachable(Unreachable::new(&error))),
             },
-        }
+        };
+        self.log.trailing().has_sent(self.target, outcome.is_ok(), instant());
+        outcome
     }
 
     fn backoff(&self) -> Backoff {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-
 use super::super::campaign;
 use super::super::committed::Queue;
 use super::super::lease::Lease;
