@@ -41,6 +41,8 @@ pub(super) struct World {
 enum Return {
     Node(u64),
     Awake(u64),
+    /// The second half of [`World::ambush`].
+    Ambush(u64),
     /// A disk is as fast as before.
     Swift(u64),
     Weather,
@@ -173,6 +175,14 @@ impl World {
                     self.ledger.note(id, "goes on");
                     runtime::pause(id, false);
                 }
+                Return::Ambush(id) => {
+                    let slow = self.nodes.iter().position(|node| node.id == id && node.up.is_some());
+                    for (at, power) in [(slow, true), (self.leader(), false)] {
+                        if let Some(at) = at.filter(|at| self.nodes[*at].up.is_some()) {
+                            self.crash(at, power);
+                        }
+                    }
+                }
                 Return::Swift(id) => self.nodes.iter_mut().filter(|node| node.id == id).for_each(|node| node.slow = false),
                 Return::Weather => {
                     self.ledger.note(WORLD, "has fair weather");
@@ -235,7 +245,8 @@ impl World {
                 self.nodes[at].slow = true;
                 self.later(500, 4_000, Return::Swift(id));
             }
-            26..35 => {
+            26..31 => self.ambush(),
+            31..37 => {
                 let mut weather = self.net.weather();
                 (weather.loss, weather.repeats) = dice(|rng| (rng.below(25), rng.below(20)));
                 weather.delay_ms = dice(|rng| rng.pick(&[2, 10, 60]));
@@ -243,7 +254,7 @@ impl World {
                 self.net.set_weather(weather);
                 self.later(200, 3_000, Return::Weather);
             }
-            35..47 => {
+            37..47 => {
                 self.ledger.note(id, "is paused");
                 self.ledger.count(|covered| &mut covered.pauses);
                 runtime::pause(id, true);
@@ -276,6 +287,30 @@ impl World {
             }
             _ => self.change_members(),
         }
+    }
+
+    /// The node that serves.
+    fn leader(&self) -> Option<usize> {
+        self.nodes.iter().position(|node| node.up.is_some() && node.shown().serving.is_some())
+    }
+
+    /// The worst moment for a node that promises what it has not synced: it has a slow disk, the leader needs it, since another one is away; then
+    /// it loses its power, and the leader is killed.
+    fn ambush(&mut self) {
+        let Some(leader) = self.leader() else { return };
+        let others: Vec<usize> = (0..self.nodes.len()).filter(|at| *at != leader && self.nodes[*at].up.is_some()).collect();
+        if others.len() < 2 {
+            return;
+        }
+        let first = dice(|rng| rng.below(others.len()));
+        let (slow, away) = (others[first], others[(first + 1) % others.len()]);
+        let id = self.nodes[slow].id;
+        self.ledger.note(id, "has a slow disk, and the leader needs it");
+        self.ledger.count(|covered| &mut covered.slow_disks);
+        self.nodes[slow].slow = true;
+        self.crash(away, false);
+        self.later(50, 900, Return::Ambush(id));
+        self.later(1_000, 4_000, Return::Swift(id));
     }
 
     /// A node with a slow disk loses its power, and another one is not there to say what that had.
