@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: plants each known fault (`tests/faults/*.patch` of the broker and of its core) in a copy of the sources and expects a test
 //! to fail there. A test that no fault can fail proves nothing.
 //!
-//! A patch begins with what it breaks and a line `Caught by: <arguments of cargo test>`. The sources themselves have no
+//! A patch begins with what it breaks and a line `Caught by: <arguments of cargo test>`; a line `With: NAME=VALUE` sets a variable for it. The sources themselves have no
 //! switches for faults; a patch that does not apply any more is an error.
 
 use std::fs;
@@ -18,15 +18,26 @@ struct Fault {
     patch: PathBuf,
     /// Arguments of the `cargo test` that must fail.
     caught_by: Vec<String>,
+    /// A variable for that.
+    with: Option<(String, String)>,
+}
+
+/// Arguments of `faults`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only those whose name has this in it.
+    name: Option<String>,
 }
 
 /// Plants every fault, also after one went unnoticed.
 ///
 /// # Errors
 /// Names the faults that no test noticed, or says why one could not be planted.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut unnoticed = Vec::new();
-    let faults = all()?;
+    let mut faults = all()?;
+    faults.retain(|fault| args.name.as_ref().is_none_or(|name| fault.name.contains(name)));
+    ensure!(!faults.is_empty(), "no fault has such a name; `ls broker/tests/faults broker/core/tests/faults` lists them");
     for fault in &faults {
         let copy = target_dir().join("faults").join(&fault.name);
         copy_sources(&copy).with_context(|| format!("copying the sources to {}", copy.display()))?;
@@ -67,7 +78,9 @@ fn read(patch: PathBuf) -> Result<Fault> {
     };
     let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let caught_by = caught_by.split_whitespace().map(str::to_owned).collect();
-    Ok(Fault { name, patch, caught_by })
+    let with = text.lines().find_map(|line| line.strip_prefix("With: ")?.split_once('='));
+    let with = with.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Fault { name, patch, caught_by, with })
 }
 
 /// Applies the patch to the copy and runs the test there.
@@ -87,7 +100,8 @@ fn is_noticed(fault: &Fault, copy: &Path) -> Result<bool> {
         let arguments: Vec<_> = arguments.chain(more.iter().copied()).collect();
         // One folder for all faults, so that dependencies are built once; not the workspace's own, where cargo would take
         // what it built from a copy for what it builds from the sources.
-        Step::cargo(name, &arguments).directory(copy).env("CARGO_TARGET_DIR", &build.to_string_lossy())
+        let step = Step::cargo(name, &arguments).directory(copy).env("CARGO_TARGET_DIR", &build.to_string_lossy());
+        fault.with.iter().fold(step, |step, (name, value)| step.env(name, value))
     };
     ensure!(test("build", &["--no-run"]).run()? == Outcome::Passed, "{} does not compile", fault.name);
     let mut tally = Tally::default();

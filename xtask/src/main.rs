@@ -43,7 +43,7 @@ enum Task {
     /// Downloads the public schemas that corpus tests read, into target/corpus.
     Corpus(corpus::Args),
     /// Plants each known fault in a copy of the sources and expects a test to notice it.
-    Faults,
+    Faults(faults::Args),
     /// Mutated descriptor sets against registration: nothing may panic.
     Fuzz(fuzz::Args),
     /// The seeded simulation of the core, or of a cluster: all of CI's seeds, or one with its steps.
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Bless => bless::run(),
         Task::Corpus(args) => corpus::run_task(&args),
-        Task::Faults => faults::run(),
+        Task::Faults(args) => faults::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Simulate(args) => simulate::run(&args),
         Task::Soak(args) => soak::run(&args),
