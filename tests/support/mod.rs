@@ -10,6 +10,7 @@ pub(crate) mod corpus;
 pub(crate) mod go;
 pub(crate) mod http;
 pub(crate) mod node;
+pub(crate) mod nodes;
 pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod project;
