@@ -87,7 +87,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// Everything that one run found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
@@ -127,6 +127,13 @@ impl fmt::Display for Diagnostics {
             write!(f, "{severity}: {shown}")?;
         }
         Ok(())
+    }
+}
+
+/// For people too: cargo shows the error that a build script's `main` returns by this.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
     }
 }
 

@@ -227,7 +227,7 @@ fn typescript_has_the_text_of_protoc_gen_es() {
     let emitted = Emitted::typescript(sample);
     let mut comparison = Comparison { left_out: emitted.left_out.clone(), ..Comparison::default() };
     for (batch, types, output) in &emitted.runs {
-        let (compared, found) = es::compare(&modules, types, output);
+        let (compared, found) = es::compare(&modules, es::Plugin::Remembering, types, output);
         comparison.add(batch, compared, &renamed(output), found);
     }
     comparison.end("protoc-gen-es", sample);

@@ -76,9 +76,20 @@ fn message_code_has_the_text_of_protoc_gen_es() {
         let output = emit(&es::request(types.clone()));
         // What the plugin emits for names that collide does not compile.
         let is_renamed = |file: &str| output.warnings.0.iter().any(|w| w.place.as_ref().is_some_and(|place| place.file == file));
-        let (_, mut differences) = es::compare(&modules, &types, &output);
+        let (_, mut differences) = es::compare(&modules, es::Plugin::AsItIs, &types, &output);
         differences.retain(|(file, _)| !is_renamed(file));
         assert_eq!(differences, Vec::new(), "{}", case.display());
+    }
+}
+
+/// The public files are compared with a plugin that was made faster.
+#[test]
+fn the_faster_protoc_gen_es_emits_the_same() {
+    let Some(modules) = es::node_modules() else { return };
+    for case in cases() {
+        let types = request(&case).types.expect("a folder has types");
+        let emit = |plugin: es::Plugin| plugin.emit(&modules, &types, |_| true);
+        assert_eq!(emit(es::Plugin::AsItIs), emit(es::Plugin::Remembering), "{}", case.display());
     }
 }
 

@@ -1,7 +1,7 @@
 //! `gen --watch`: generates again when something that the output is made from has changed.
 //!
-//! Files and the registry are looked at in turns: a look is cheap, works on every file system, and needs no broker that sends events. What
-//! goes wrong in a run is reported, and the next change is waited for.
+//! Files and the registry are looked at in turns: a look is cheap, works on every file system, and also sees a queue that was deleted, of
+//! which SCHEMA_CHANGED says nothing. What goes wrong in a run is reported, and the next change is waited for.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -87,7 +87,7 @@ pub(crate) fn run_task(args: &Args) -> Result<()> {
     if !args.full {
         return Ok(());
     }
-    let text = ["test", "--package", "qwerq-codegen", "--test", "corpus", "--", "--nocapture", "--test-threads", "1"];
+    let text = ["test", "--package", "qwerq-codegen", "--release", "--test", "corpus", "--", "--nocapture", "--test-threads", "1"];
     let broker = ["test", "--package", "qwer-q", "--release", "--test", "schema_corpus"];
     run_all(vec![
         Step::cargo("text and compilers on all of the corpus", &text).env("QWERQ_CORPUS", "full"),

@@ -15,7 +15,7 @@ use qwerq_codegen::{
     output::Output,
 };
 
-use super::plugin::{self, FileName, PluginRequest, RawFiles};
+use super::plugin::{self, FileName, PluginFile, PluginRequest, RawFiles};
 
 /// Every flag that makes tsc stricter, for outputs too.
 pub(crate) const STRICTEST: &str = r#""target": "es2022", "noEmit": true, "declaration": true, "strict": true, "exactOptionalPropertyTypes": true,
@@ -46,18 +46,42 @@ pub(crate) fn emit(request: &Request) -> Output {
     output
 }
 
+/// How protoc-gen-es is run.
+#[derive(Clone, Copy)]
+pub(crate) enum Plugin {
+    /// As npm has it: its time is quadratic in the size of a file.
+    AsItIs,
+    /// With what it computes again and again computed once, by es_remembers.cjs; the response is the same, and a test holds it to that.
+    Remembering,
+}
+
+impl Plugin {
+    fn command(self, modules: &Path) -> Command {
+        let mut command = Command::new("node");
+        command.arg("--max-old-space-size=8192");
+        if let Plugin::Remembering = self {
+            command.arg("--require").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/es_remembers.cjs"));
+        }
+        command.arg(modules.join("@bufbuild/protoc-gen-es/bin/protoc-gen-es"));
+        command
+    }
+
+    /// What it makes of those files of the set that are wanted.
+    pub(crate) fn emit(self, modules: &Path, types: &TypeSource, is_wanted: impl Fn(&str) -> bool) -> Vec<PluginFile> {
+        let files = RawFiles::decode(types.descriptor_set.clone()).expect("a descriptor set").file;
+        let names = files.iter().map(|file| FileName::decode(file.clone()).expect("a file descriptor").name);
+        let file_to_generate = names.filter(|name| is_wanted(name)).collect();
+        let parameter = "target=ts,import_extension=js".to_owned();
+        plugin::run(self.command(modules), &PluginRequest { file_to_generate, parameter, proto_file: files })
+    }
+}
+
 /// How many files there are, and those whose text is not the plugin's: the .proto file's name and the first line that differs. All
 /// files of the set but the well-known ones are compared.
-pub(crate) fn compare(modules: &Path, types: &TypeSource, output: &Output) -> (usize, Vec<(String, String)>) {
-    let files = RawFiles::decode(types.descriptor_set.clone()).expect("a descriptor set").file;
+pub(crate) fn compare(modules: &Path, plugin: Plugin, types: &TypeSource, output: &Output) -> (usize, Vec<(String, String)>) {
     let ours: BTreeMap<String, &str> =
         output.files.iter().map(|file| (file.path.to_string_lossy().into_owned(), file.text.as_str())).collect();
-    let names = files.iter().map(|file| FileName::decode(file.clone()).expect("a file descriptor").name);
-    let file_to_generate = names.filter(|name| ours.contains_key(&output_name(name))).collect();
-    let parameter = "target=ts,import_extension=js".to_owned();
-    let mut command = Command::new("node");
-    command.arg("--max-old-space-size=8192").arg(modules.join("@bufbuild/protoc-gen-es/bin/protoc-gen-es"));
-    let theirs = plugin::run(command, &PluginRequest { file_to_generate, parameter, proto_file: files });
+    let theirs = plugin.emit(modules, types, |name| ours.contains_key(&output_name(name)));
     assert_eq!(theirs.len(), ours.len(), "as many files");
     let differences = theirs.iter().filter_map(|file| {
         let mine = unquoted(ours[&file.name]);
