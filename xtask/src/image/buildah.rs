@@ -2,6 +2,7 @@
 //!
 //! It runs commands and reads their output; what an image is for is decided elsewhere.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,9 +57,14 @@ struct Docker {
 }
 
 impl Buildah {
-    /// A storage under `folder`.
-    pub(super) fn new(folder: &Path, driver: &str) -> Buildah {
-        Buildah { storage: folder.join("storage"), driver: driver.to_owned() }
+    /// A storage under `folder`, by the best driver that works there unless one is named.
+    pub(super) fn new(folder: &Path, driver: Option<&str>) -> Result<Buildah> {
+        let driver = match driver {
+            Some(driver) => driver,
+            None if has_overlay(folder)? => "overlay",
+            None => "vfs",
+        };
+        Ok(Buildah { storage: folder.join("storage"), driver: driver.to_owned() })
     }
 
     /// Builds the Dockerfile of the workspace; `options` are further ones of `buildah build`.
@@ -134,6 +140,20 @@ impl Buildah {
         command.arg(subcommand);
         command
     }
+}
+
+/// Whether the system mounts an overlay on this folder. Inside a container it often does not, since the folder is on one already.
+fn has_overlay(folder: &Path) -> Result<bool> {
+    let probe = folder.join("probe");
+    for part in ["lower", "upper", "work", "merged"] {
+        fs::create_dir_all(probe.join(part))?;
+    }
+    let parts = "lowerdir=lower,upperdir=upper,workdir=work";
+    let mut mount = Command::new("unshare");
+    mount.args(["--mount", "mount", "-t", "overlay", "overlay", "-o", parts, "merged"]).current_dir(&probe);
+    let mounted = mount.stdin(Stdio::null()).stderr(Stdio::null()).status()?.success();
+    fs::remove_dir_all(&probe)?;
+    Ok(mounted)
 }
 
 pub(super) fn succeed(command: &mut Command) -> Result<()> {

@@ -34,14 +34,14 @@ pub(crate) struct Args {
     /// `dev` is built faster.
     #[arg(long, default_value = "release")]
     profile: String,
-    /// How buildah stores layers; `overlay` needs less room where the system can.
-    #[arg(long, default_value = "vfs")]
-    storage_driver: String,
+    /// How buildah stores layers: `overlay` where the system has it, else `vfs`, which copies every file for each layer.
+    #[arg(long)]
+    storage_driver: Option<String>,
 }
 
 impl Default for Args {
     fn default() -> Args {
-        Args { tag: "qwer-q".to_owned(), full: false, profile: "release".to_owned(), storage_driver: "vfs".to_owned() }
+        Args { tag: "qwer-q".to_owned(), full: false, profile: "release".to_owned(), storage_driver: None }
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, tally: &mut Tally) -> Result<Outcome> {
     }
     println!("==> image");
     let began = Instant::now();
-    let buildah = Buildah::new(&folder(), &args.storage_driver);
+    let buildah = Buildah::new(&folder(), args.storage_driver.as_deref())?;
     let options = match args.full {
         true => {
             base::stand_in(&buildah, &folder())?;
