@@ -50,22 +50,22 @@ impl SmallDisk {
     }
 
     /// Where others see the disk. The way leads through a link that may be followed, and not resolved.
-    fn from_outside(&self) -> PathBuf {
+    fn path_outside(&self) -> PathBuf {
         let path = self.mounted.path().strip_prefix("/").expect("a temporary directory has a whole path");
         PathBuf::from(format!("/proc/{}/root", self.holder.id())).join(path)
     }
 
     /// Leaves so many bytes free.
     pub(crate) fn fill_but(&self, left: u64) {
-        let disk = rustix::fs::statvfs(self.from_outside()).expect("the disk is there");
+        let disk = rustix::fs::statvfs(self.path_outside()).expect("the disk is there");
         let taken = (disk.f_bavail * disk.f_frsize).checked_sub(left).expect("more is free");
-        let ballast = File::create(self.from_outside().join("ballast")).expect("the disk takes a file");
+        let ballast = File::create(self.path_outside().join("ballast")).expect("the disk takes a file");
         rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, taken).expect("so much is free");
     }
 
     /// Takes back what [`SmallDisk::fill_but`] took.
     pub(crate) fn empty(&self) {
-        fs::remove_file(self.from_outside().join("ballast")).expect("the disk was filled");
+        fs::remove_file(self.path_outside().join("ballast")).expect("the disk was filled");
     }
 }
 
