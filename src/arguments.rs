@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::call::CallArgs;
+use crate::cluster::ClusterArgs;
 use crate::completions::CompletionsArgs;
 use crate::consume::ConsumeArgs;
 use crate::dlq::DlqArgs;
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     /// Say why a message, an ordering key or a consumer group does not move
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
+    /// Show the nodes of a cluster, take nodes up, let them go, have another one lead
+    #[command(after_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterArgs),
     /// Generate typed clients from the contracts of a broker or from .proto files
     #[command(after_help = GEN_EXAMPLES)]
     Gen(GenArgs),
@@ -114,6 +118,13 @@ Examples:
   qwer-q group list -q orders
   qwer-q group create audit -q orders --from end
   qwer-q group seek audit -q events --from time=2026-12-01T08:00:00Z";
+
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  qwer-q cluster status -b node1:9876,node2:9876,node3:9876
+  qwer-q cluster add 4=node4:9878
+  qwer-q cluster remove 3
+  qwer-q cluster transfer 2";
 
 const DLQ_EXAMPLES: &str = "\
 Examples:

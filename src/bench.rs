@@ -5,6 +5,7 @@
 
 mod bound;
 mod call;
+mod cluster;
 mod contracts;
 mod core;
 mod figure;
@@ -192,8 +193,8 @@ async fn measure_all(
     measure_machine(probe, bench, figures).map_err(machine_failure)
 }
 
-/// What was asked for; a broker that runs already cannot be killed, its memory is not ours to read, where its HTTP is is not known, and
-/// 10,000 queues are not ours to make.
+/// What was asked for; a broker that runs already cannot be killed, its memory is not ours to read, where its HTTP is is not known,
+/// 10,000 queues are not ours to make, and a cluster is started for itself.
 fn scenarios(args: &BenchArgs) -> Vec<Scenario> {
     let all = match args.compare {
         Some(_) => vec![Scenario::Publish],
@@ -203,7 +204,7 @@ fn scenarios(args: &BenchArgs) -> Vec<Scenario> {
     let own = args.broker.is_none();
     chosen
         .into_iter()
-        .filter(|scenario| own || !matches!(scenario, Scenario::Memory | Scenario::Monitoring | Scenario::Contracts))
+        .filter(|scenario| own || !matches!(scenario, Scenario::Memory | Scenario::Monitoring | Scenario::Contracts | Scenario::Cluster))
         .collect()
 }
 

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Broker")]
 pub(crate) struct BrokerArgs {
-    /// Address of the broker
+    /// Address of the broker; of a cluster some nodes, with commas in between
     #[arg(short, long, value_name = "HOST:PORT", env = "QWERQ_BROKER", default_value = "localhost:9876", hide_env_values = true)]
     broker: String,
     /// Token of a broker that demands one
@@ -25,7 +25,12 @@ pub(crate) struct BrokerArgs {
 impl BrokerArgs {
     /// How to connect, for callers that have more to say.
     pub(crate) fn builder(&self) -> ClientBuilder {
-        let builder = Client::builder(&*self.address()).name("qwer-q").version(env!("CARGO_PKG_VERSION")).reconnect(Reconnect::never());
+        self.builder_for(&self.address())
+    }
+
+    /// The same for another address than the one that was given.
+    pub(crate) fn builder_for(&self, address: &str) -> ClientBuilder {
+        let builder = Client::builder(address).name("qwer-q").version(env!("CARGO_PKG_VERSION")).reconnect(Reconnect::never());
         match self.auth_token.as_deref() {
             Some(token) if !token.is_empty() => builder.token(token),
             _ => builder,
@@ -45,18 +50,18 @@ impl BrokerArgs {
 
     /// A host without a port gets the broker's usual one; an empty variable, as compose files leave it, counts as not set.
     fn address(&self) -> String {
-        if self.broker.is_empty() {
-            return format!("localhost:{}", qwerq_proto::BROKER_PORT);
-        }
-        let host_only = match self.broker.strip_prefix('[') {
-            Some(bracketed) => bracketed.ends_with(']'),
-            None => !self.broker.contains(':'),
-        };
-        match host_only {
-            true => format!("{}:{}", self.broker, qwerq_proto::BROKER_PORT),
-            false => self.broker.clone(),
-        }
+        let given = self.broker.split(',').map(str::trim).filter(|address| !address.is_empty());
+        let addresses: Vec<String> = given.map(with_port).collect();
+        if addresses.is_empty() { with_port("localhost") } else { addresses.join(",") }
     }
+}
+
+fn with_port(address: &str) -> String {
+    let host_only = match address.strip_prefix('[') {
+        Some(bracketed) => bracketed.ends_with(']'),
+        None => !address.contains(':'),
+    };
+    if host_only { format!("{address}:{}", qwerq_proto::BROKER_PORT) } else { address.to_owned() }
 }
 
 /// What a command that goes on for long does about a lost connection.
@@ -122,9 +127,14 @@ mod tests {
 
     #[test]
     fn a_missing_port_is_the_usual_one() {
-        for (given, address) in
-            [("localhost:1", "localhost:1"), ("queue.example", "queue.example:9876"), ("[::1]", "[::1]:9876"), ("[::1]:5", "[::1]:5")]
-        {
+        for (given, address) in [
+            ("localhost:1", "localhost:1"),
+            ("queue.example", "queue.example:9876"),
+            ("[::1]", "[::1]:9876"),
+            ("[::1]:5", "[::1]:5"),
+            ("a, b:1,", "a:9876,b:1"),
+            (",", "localhost:9876"),
+        ] {
             let args = BrokerArgs { broker: given.to_owned(), auth_token: None };
             assert_eq!(args.address(), address);
         }

@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod broker;
 mod call;
+mod cluster;
 mod completions;
 mod confirmation;
 mod consume;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Dlq(args) => dlq::run(args),
         Command::Call(args) => call::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Health(args) => health::run(args),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use qwerq_broker::{Config, Durability};
+use qwerq_broker::{ClusterConfig, Config, Durability};
 use qwerq_core::QueueOptions;
 use qwerq_core::options::SchemaMode;
 
@@ -104,12 +104,14 @@ fn chain(error: &dyn std::error::Error) -> Failure {
 }
 
 fn announce(addresses: qwerq_broker::Addresses) {
-    // The one line on stdout, once both ports answer. A closed pipe is not an error.
-    let line = format!("qwer-q {} is ready: broker {}, http {}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
+    // The one line on stdout, once all ports answer. A closed pipe is not an error.
+    let cluster = addresses.cluster.map(|address| format!(", cluster {address}")).unwrap_or_default();
+    let line = format!("qwer-q {} is ready: broker {}, http {}{cluster}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
     let _ = std::io::stdout().write_all(line.as_bytes());
 }
 
 fn config(settings: Settings) -> Result<Config, Failure> {
+    let cluster = cluster(&settings)?;
     let defaults = qwerq_broker::queue_options::merged(&QueueOptions::default(), &settings.queue_defaults, false);
     Ok(Config {
         bind: settings.bind,
@@ -134,7 +136,40 @@ fn config(settings: Settings) -> Result<Config, Failure> {
         http_connections: settings.http_connections,
         otlp_endpoint: settings.otlp_endpoint,
         queue_defaults: defaults.map_err(|error| Failure::usage(error.message))?,
+        cluster,
     })
+}
+
+fn cluster(settings: &Settings) -> Result<Option<ClusterConfig>, Failure> {
+    let Some(node_id) = settings.cluster_node_id else {
+        let given = [
+            ("--cluster-advertise", settings.cluster_advertise.is_some()),
+            ("--cluster-peers", !settings.cluster_peers.is_empty()),
+            ("--cluster-data-dir", settings.cluster_data_dir.is_some()),
+            ("--cluster-bootstrap", settings.cluster_bootstrap),
+        ];
+        return match given.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Failure::usage(format!("{flag} needs --cluster-node-id")).next_step("see docs/clustering.md")),
+            None => Ok(None),
+        };
+    };
+    if settings.durability != DurabilityMode::Fsync {
+        let text = "a node of a cluster needs --durability fsync: what it has acknowledged to the others must survive a power cut";
+        return Err(Failure::usage(text));
+    }
+    if settings.cluster_advertise.is_none() && settings.cluster_bind.ip().is_unspecified() {
+        let text =
+            format!("other nodes cannot connect to {}: say what they can reach with --cluster-advertise", settings.cluster_bind.ip());
+        return Err(Failure::usage(text).next_step("on one machine: --cluster-bind 127.0.0.1:9878"));
+    }
+    Ok(Some(ClusterConfig {
+        node_id,
+        bind: settings.cluster_bind,
+        advertise: settings.cluster_advertise.clone(),
+        peers: settings.cluster_peers.clone(),
+        dir: settings.cluster_data_dir.clone().unwrap_or_else(|| settings.data_dir.clone()),
+        bootstrap: settings.cluster_bootstrap,
+    }))
 }
 
 fn own_variables() -> BTreeMap<String, String> {
@@ -144,9 +179,10 @@ fn own_variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// `RUST_LOG` filters the log; without it everything from `info` up is shown.
+/// `RUST_LOG` filters the log; without it everything from `info` up is shown, but what openraft thinks aloud: the cluster says the rest.
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,openraft=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(output::colour_on_stderr()).with_writer(std::io::stderr).init();
 }
 
@@ -156,6 +192,12 @@ fn warn_if_open(settings: &Settings) {
             bind = %settings.bind,
             "THE BROKER IS OPEN: whoever reaches this address can read, write and delete every \
              queue; set --auth-token-file or QWERQ_AUTH_TOKEN"
+        );
+    }
+    if settings.cluster_node_id.is_some() && !settings.cluster_bind.ip().is_loopback() && settings.auth_token.is_none() {
+        tracing::warn!(
+            bind = %settings.cluster_bind,
+            "THE CLUSTER'S PORT IS OPEN: whoever reaches this address can pass for a node and change everything; set a token on all nodes"
         );
     }
 }

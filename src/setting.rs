@@ -31,6 +31,11 @@ impl<T: Default + 'static> Setting<T> {
         self.flag.replace('-', "_")
     }
 
+    /// Whether the flag alone says yes.
+    fn is_switch(&self) -> bool {
+        self.value == "true|false" && self.default == "false"
+    }
+
     /// The flag for clap, which refuses what the parser refuses. `with_variable` mentions the environment variable in the help.
     pub(crate) fn argument(&self, with_variable: bool) -> Arg {
         let mut help = self.doc.to_owned();
@@ -51,7 +56,10 @@ impl<T: Default + 'static> Setting<T> {
     fn argument_with(&self, help: String) -> Arg {
         let set = self.set;
         let check = move |text: &str| set(&mut T::default(), text).map(|()| text.to_owned());
-        let argument = Arg::new(self.flag).long(self.flag).value_name(self.value).help(help).value_parser(check);
+        let mut argument = Arg::new(self.flag).long(self.flag).value_name(self.value).help(help).value_parser(check);
+        if self.is_switch() {
+            argument = argument.num_args(0..=1).require_equals(true).default_missing_value("true");
+        }
         match self.short {
             Some(letter) => argument.short(letter),
             None => argument,

@@ -32,6 +32,11 @@ fn sample(page: &str, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("{name} is in {page}")).parse().expect("a number")
 }
 
+/// A cluster of one.
+fn node() -> Broker {
+    Broker::start(&["--cluster-node-id", "1", "--cluster-bind", "127.0.0.1:0", "--cluster-bootstrap"])
+}
+
 /// A broker that has seen something of everything.
 fn used_broker() -> Broker {
     let broker = Broker::start(&[]);
@@ -107,7 +112,7 @@ fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
 
 #[test]
 fn promtool_accepts_the_page() {
-    for page in [scrape(&used_broker()), scrape(&Broker::start(&["--metrics-per-queue", "false"]))] {
+    for page in [scrape(&used_broker()), scrape(&node()), scrape(&Broker::start(&["--metrics-per-queue", "false"]))] {
         let Some((_, said)) = promtool(&["check", "metrics"], &page) else { return };
         let complaints: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         // The one name that was given before its rules were looked at.
@@ -161,7 +166,9 @@ fn family_of(name: &str, families: &BTreeMap<String, String>) -> Option<String> 
 
 #[test]
 fn dashboard_rules_and_docs_speak_of_metrics_that_there_are() {
-    let families = families(&scrape(&used_broker()));
+    // A node has all that a lone broker has.
+    let families = families(&scrape(&node()));
+    assert!(self::families(&scrape(&used_broker())).keys().all(|family| families.contains_key(family)));
     let dashboard: serde_json::Value = serde_json::from_str(&docs("grafana-dashboard.json")).expect("the dashboard is JSON");
     let mut expressions = Vec::new();
     for panel in dashboard["panels"].as_array().expect("panels") {

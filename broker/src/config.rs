@@ -1,12 +1,13 @@
 //! What a broker is started with. The command line fills it in; nothing in here reads flags, files or variables.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use qwerq_core::QueueOptions;
 use qwerq_core::options::SchemaMode;
 
+use crate::cluster::Address;
 use crate::traces::Endpoint;
 
 /// When an acknowledged message is on the disk.
@@ -53,6 +54,41 @@ pub struct Config {
     pub otlp_endpoint: Option<Endpoint>,
     /// Options of queues that are created without their own.
     pub queue_defaults: QueueOptions,
+    /// The cluster that this broker is a node of; `None`: it runs alone.
+    pub cluster: Option<ClusterConfig>,
+}
+
+/// What makes a broker a node of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// Its number, unlike all others'.
+    pub node_id: u64,
+    /// Where it listens for other nodes; port 0: any free one.
+    pub bind: SocketAddr,
+    /// Where others reach it, `host` or `host:port`; the host is also what clients are told.
+    pub advertise: Option<String>,
+    /// Other nodes: what their numbers are and where they are reached.
+    pub peers: Vec<(u64, String)>,
+    /// Where its votes are kept.
+    pub dir: PathBuf,
+    /// Whether it begins the cluster, if it is in none.
+    pub bootstrap: bool,
+}
+
+impl ClusterConfig {
+    /// Where this node is reached, given the ports that it has got.
+    pub(crate) fn address(&self, raft: u16, client: u16, http: u16) -> Address {
+        let advertised = self.advertise.clone().unwrap_or_else(|| match self.bind.ip() {
+            IpAddr::V6(ip) => format!("[{ip}]"),
+            IpAddr::V4(ip) => ip.to_string(),
+        });
+        // A colon within brackets is an IPv6 address's.
+        let (host, port) = match advertised.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host.to_owned(), port.parse().unwrap_or(raft)),
+            _ => (advertised, raft),
+        };
+        Address { raft: format!("{host}:{port}"), client: format!("{host}:{client}"), http: format!("{host}:{http}") }
+    }
 }
 
 /// Largest publish window of a connection, in requests.

@@ -2,7 +2,12 @@
 //!
 //! docs/architecture.md has the map; a message's life begins in `net/`.
 
+// The simulation of the cluster uses the disk of the journal's tests, which names this crate from outside.
+#[cfg(test)]
+extern crate self as qwerq_broker;
+
 pub mod calls;
+mod cluster;
 pub mod config;
 pub mod files;
 pub mod http;
@@ -20,5 +25,5 @@ pub mod timestamp;
 pub mod token;
 pub mod traces;
 
-pub use config::{Config, Durability};
+pub use config::{ClusterConfig, Config, Durability};
 pub use serve::{Addresses, ServeError, serve};

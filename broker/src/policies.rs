@@ -37,6 +37,11 @@ impl Policies {
         }
     }
 
+    /// All queues have the broker's mode again.
+    pub fn clear(&self) {
+        self.exceptions.store(Arc::default());
+    }
+
     /// Gives a queue a mode of its own, or the broker's.
     pub fn set(&self, queue: &str, mode: Option<SchemaMode>) {
         if self.exceptions.load().get(queue).copied() == mode {

@@ -9,15 +9,19 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 use crate::calls::Calls;
-use crate::config::Config;
+use crate::cluster::{Cluster, Node};
+use crate::config::{ClusterConfig, Config};
 use crate::http::{Access, HttpState, Metrics, Readiness};
 use crate::policies::Policies;
 use crate::proto_text::ProtoText;
 use crate::registry::Registry;
-use crate::shard::{Command, Fault, Shard, StartError};
+use crate::shard::{Command, Ended, Fault, Parts, Shard, StartError};
 use crate::token::Token;
 use crate::traces::Tracer;
 use crate::{http, net};
+
+/// How long a node that leads may take to hand over before it stops. With the drain that follows it is less than engines give.
+const HAND_OVER: Duration = Duration::from_secs(3);
 
 /// How long HTTP requests may go on after a stop.
 const HTTP_DRAIN: Duration = Duration::from_secs(2);
@@ -61,6 +65,8 @@ pub struct Addresses {
     pub broker: SocketAddr,
     /// HTTP.
     pub http: SocketAddr,
+    /// Other nodes; `None`: the broker runs alone.
+    pub cluster: Option<SocketAddr>,
 }
 
 /// Runs a broker until `stop` completes, then drains it. `proto_text` compiles what comes as text over HTTP.
@@ -83,12 +89,21 @@ pub async fn serve(
     // Both ports are taken before recovery, so that a second broker fails at once; they answer when it is done.
     let broker_listener = listen(SocketAddr::new(config.bind, config.port), "--port").await?;
     let http_listener = listen(SocketAddr::new(config.bind, config.http_port), "--metrics-port").await?;
-    let addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)? };
+    let mut addresses = Addresses { broker: address_of(&broker_listener)?, http: address_of(&http_listener)?, cluster: None };
 
     // HTTP answers at once, so that probes can tell a start that takes its time from a process that hangs.
     let (commands, inbox) = std::sync::mpsc::channel();
     let (stop_sender, stop_receiver) = watch::channel(false);
     let tracer = config.otlp_endpoint.clone().map(|endpoint| Tracer::start(endpoint, Arc::clone(&metrics)));
+    let (node, cluster) = match &config.cluster {
+        Some(cluster) => {
+            let listener = listen(cluster.bind, "--cluster-bind").await?;
+            addresses.cluster = Some(address_of(&listener)?);
+            let (node, cluster) = become_node(&config, cluster, listener, addresses)?;
+            (Some(Arc::new(node)), Some(cluster))
+        }
+        None => (None, None),
+    };
     let shared = Arc::new(net::Shared::new(
         Arc::clone(&config),
         Arc::clone(&metrics),
@@ -96,14 +111,22 @@ pub async fn serve(
         Arc::clone(&policies),
         Arc::clone(&calls),
         tracer.clone(),
+        cluster.clone(),
         commands.clone(),
     ));
     let web = tokio::spawn(serve_http(http_listener, Arc::clone(&shared), Arc::clone(&readiness), proto_text, stop_receiver.clone()));
-    let starting = {
-        let (config, calls, commands) = (Arc::clone(&config), Arc::clone(&calls), (commands.clone(), inbox));
-        let tracer = tracer.clone();
-        tokio::task::spawn_blocking(move || Shard::start(config, metrics, registry, policies, calls, tracer, commands))
+    let parts = Parts {
+        config: Arc::clone(&config),
+        metrics,
+        registry,
+        policies,
+        calls: Arc::clone(&calls),
+        tracer: tracer.clone(),
+        back: commands.clone(),
+        node,
+        cluster: cluster.clone(),
     };
+    let starting = tokio::task::spawn_blocking(move || Shard::start(parts, inbox));
     let mut stop = std::pin::pin!(stop);
     let started = tokio::select! {
         started = starting => started,
@@ -119,7 +142,7 @@ pub async fn serve(
     let (ended, shard_ended) = oneshot::channel();
     let run = move || {
         // Nobody listens any more only when the process is ending anyway.
-        let _ = ended.send(shard.run());
+        let _ = ended.send(run_shard(shard));
     };
     let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
     let thread = thread.map_err(|_| ServeError::Lost { what: "shard thread" })?;
@@ -137,8 +160,14 @@ pub async fn serve(
         outcome = &mut shard_ended => return Err(failed(outcome)),
         () = &mut stop => {}
     }
-    tracing::info!("stopping: no new connections; what is in flight is finished");
     readiness.set_draining();
+    if let Some(cluster) = &cluster {
+        tokio::select! {
+            outcome = &mut shard_ended => return Err(failed(outcome)),
+            _ = tokio::time::timeout(HAND_OVER, cluster.hand_over()) => {}
+        }
+    }
+    tracing::info!("stopping: no new connections; what is in flight is finished");
     calls.drain();
     stop_sender.send_replace(true);
     tokio::select! {
@@ -158,6 +187,39 @@ pub async fn serve(
         Ok(Ok(())) => Ok(()),
         other => Err(failed(other)),
     }
+}
+
+/// Runs a shard, and the one that follows it when a cluster has sent it other files.
+fn run_shard(mut shard: Shard) -> Result<(), Fault> {
+    loop {
+        match shard.run()? {
+            Ended::Stopped => return Ok(()),
+            Ended::Replaced(parts, commands) => {
+                let started = Shard::start(parts, commands);
+                shard = started.map_err(|error| Fault::Restart(Box::new(error)))?;
+            }
+        }
+    }
+}
+
+/// The node of a cluster that this broker is to be.
+fn become_node(config: &Config, cluster: &ClusterConfig, listener: TcpListener, ports: Addresses) -> Result<(Node, Cluster), ServeError> {
+    let lost = || ServeError::Lost { what: "listening socket" };
+    let port = ports.cluster.ok_or_else(lost)?.port();
+    let listener = listener.into_std().map_err(|_| lost())?;
+    let address = cluster.address(port, ports.broker.port(), ports.http.port());
+    tracing::info!(
+        node = cluster.node_id,
+        raft = address.raft,
+        client = address.client,
+        http = address.http,
+        "a node of a cluster (preview)"
+    );
+    let node = Node::new(cluster.clone(), &config.data_dir, config.auth_token.clone(), listener, address);
+    node.map_err(|source| ServeError::Start {
+        directory: cluster.dir.clone(),
+        source: Box::new(Fault::Io { action: "opening the cluster's directory".to_owned(), source }.into()),
+    })
 }
 
 fn failed(outcome: Result<Result<(), Fault>, oneshot::error::RecvError>) -> ServeError {

@@ -26,6 +26,9 @@ pub const BROKER_PORT: u16 = 9876;
 /// Default port of HTTP: REST, metrics, dashboard, WebSocket.
 pub const HTTP_PORT: u16 = 9877;
 
+/// Default port between the nodes of a cluster.
+pub const CLUSTER_PORT: u16 = 9878;
+
 /// Largest frame payload before HELLO, in bytes.
 pub const MAX_FRAME_BYTES_BEFORE_HELLO: u32 = 4 * 1024;
 

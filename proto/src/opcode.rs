@@ -91,6 +91,9 @@ opcodes! {
     SchemaDelete = 0x72, "SCHEMA_DELETE", "Client: `QueueName`; answered by DONE.";
     SchemaClients = 0x73, "SCHEMA_CLIENTS", "Client: `QueueName`; answered by SCHEMA_CLIENTS_RESPONSE.";
     SchemaClientsResponse = 0x74, "SCHEMA_CLIENTS_RESPONSE", "Broker: `SchemaClients`.";
+    ClusterStatus = 0x78, "CLUSTER_STATUS", "Client: `ClusterStatus`; answered by CLUSTER_STATUS_RESPONSE, on every node.";
+    ClusterStatusResponse = 0x79, "CLUSTER_STATUS_RESPONSE", "Broker: `ClusterStatusResponse`.";
+    ClusterChange = 0x7a, "CLUSTER_CHANGE", "Client: `ClusterChange`; answered by DONE, by the leader.";
 }
 
 #[cfg(test)]

@@ -817,6 +817,92 @@ pub struct Explanation {
         ::prost::alloc::string::String,
     >,
 }
+/// CLUSTER_STATUS: how the cluster looks to the node that is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterStatus {}
+/// CLUSTER_STATUS's reply.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClusterStatusResponse {
+    /// Made at the cluster's bootstrap; empty on a node that no cluster has taken up yet.
+    #[prost(string, tag = "1")]
+    pub cluster_id: ::prost::alloc::string::String,
+    /// The node that answers, and what it does: `leader`, `follower`, `candidate` or `learner`.
+    #[prost(uint64, tag = "2")]
+    pub node_id: u64,
+    #[prost(string, tag = "3")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub term: u64,
+    /// Who leads, as far as the node knows.
+    #[prost(uint64, optional, tag = "5")]
+    pub leader: ::core::option::Option<u64>,
+    /// Entries of its log: the last one, the last that is committed, that it has applied, that its store includes, that its log has dropped.
+    #[prost(uint64, tag = "6")]
+    pub last_log_index: u64,
+    #[prost(uint64, tag = "7")]
+    pub committed_index: u64,
+    #[prost(uint64, tag = "8")]
+    pub applied_index: u64,
+    #[prost(uint64, tag = "9")]
+    pub snapshot_index: u64,
+    #[prost(uint64, tag = "10")]
+    pub purged_index: u64,
+    /// It has lost files and neither votes nor campaigns until it has caught up.
+    #[prost(bool, tag = "11")]
+    pub healing: bool,
+    #[prost(message, repeated, tag = "12")]
+    pub members: ::prost::alloc::vec::Vec<ClusterMember>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterMember {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// `host:port` for other nodes, for clients and for HTTP; the latter two are empty while they are not known.
+    #[prost(string, tag = "2")]
+    pub raft_address: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub client_address: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub http_address: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub voter: bool,
+    /// As above; empty: the node that answers cannot tell.
+    #[prost(string, tag = "6")]
+    pub role: ::prost::alloc::string::String,
+    /// Only the leader knows these: the last entry that the member is known to have, how many it is behind, how long ago it last answered.
+    #[prost(uint64, optional, tag = "7")]
+    pub matched_index: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub lag: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub last_contact_ms: ::core::option::Option<u64>,
+}
+/// CLUSTER_CHANGE: takes a node up, lets one go, or has another one lead.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterChange {
+    #[prost(oneof = "cluster_change::Change", tags = "1, 2, 3")]
+    pub change: ::core::option::Option<cluster_change::Change>,
+}
+/// Nested message and enum types in `ClusterChange`.
+pub mod cluster_change {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Change {
+        #[prost(message, tag = "1")]
+        Add(super::ClusterNode),
+        #[prost(uint64, tag = "2")]
+        Remove(u64),
+        #[prost(uint64, tag = "3")]
+        Transfer(u64),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClusterNode {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// `host:port` where it listens for other nodes.
+    #[prost(string, tag = "2")]
+    pub raft_address: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Durability {

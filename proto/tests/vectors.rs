@@ -78,6 +78,9 @@ fn through_type(opcode: Opcode, payload: &[u8]) -> (&'static str, Vec<u8>) {
         Opcode::SchemaDelete => through!(QueueName),
         Opcode::SchemaClients => through!(QueueName),
         Opcode::SchemaClientsResponse => through!(SchemaClients),
+        Opcode::ClusterStatus => through!(ClusterStatus),
+        Opcode::ClusterStatusResponse => through!(ClusterStatusResponse),
+        Opcode::ClusterChange => through!(ClusterChange),
     }
 }
 

@@ -317,6 +317,8 @@ pub const RUNTIME: &[(&str, &str)] = &[
     ("queue.go", include_str!("../go/runtime/queue.go")),
     ("receive.go", include_str!("../go/runtime/receive.go")),
     ("request.go", include_str!("../go/runtime/request.go")),
+    ("retry_key.go", include_str!("../go/runtime/retry_key.go")),
+    ("route.go", include_str!("../go/runtime/route.go")),
     ("session.go", include_str!("../go/runtime/session.go")),
     ("subscription.go", include_str!("../go/runtime/subscription.go")),
     ("window.go", include_str!("../go/runtime/window.go")),

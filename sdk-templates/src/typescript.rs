@@ -225,7 +225,7 @@ fn one_line_end(printed: askama::Result<String>) -> String {
 }
 
 /// The runtime's files: the path in its folder, and the text.
-const RUNTIME: [(&str, &str); 27] = [
+const RUNTIME: [(&str, &str); 29] = [
     ("admin.ts", include_str!("../typescript/runtime/src/admin.ts")),
     ("arrival.ts", include_str!("../typescript/runtime/src/arrival.ts")),
     ("backoff.ts", include_str!("../typescript/runtime/src/backoff.ts")),
@@ -245,6 +245,8 @@ const RUNTIME: [(&str, &str); 27] = [
     ("reader.ts", include_str!("../typescript/runtime/src/reader.ts")),
     ("request.ts", include_str!("../typescript/runtime/src/request.ts")),
     ("responder.ts", include_str!("../typescript/runtime/src/responder.ts")),
+    ("retry_key.ts", include_str!("../typescript/runtime/src/retry_key.ts")),
+    ("route.ts", include_str!("../typescript/runtime/src/route.ts")),
     ("service.ts", include_str!("../typescript/runtime/src/service.ts")),
     ("session.ts", include_str!("../typescript/runtime/src/session.ts")),
     ("subscription.ts", include_str!("../typescript/runtime/src/subscription.ts")),

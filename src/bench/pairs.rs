@@ -46,8 +46,8 @@ pub(super) async fn compare(bench: &Bench, scenario: Scenario, old: &Path, figur
         Scenario::Keys => ("keys", "per_s"),
         Scenario::Latency => ("latency", "p50_us"),
         Scenario::Call => ("call", "p50_us"),
-        Scenario::Memory | Scenario::Monitoring | Scenario::Outage | Scenario::Contracts => {
-            let failure = Failure::usage("--compare does not measure memory, monitoring, outage and contracts");
+        Scenario::Memory | Scenario::Monitoring | Scenario::Outage | Scenario::Contracts | Scenario::Cluster => {
+            let failure = Failure::usage("--compare does not measure memory, monitoring, outage, contracts and cluster");
             return Err(failure.next_step("name publish, round-trip, groups, keys, latency or call with --scenario"));
         }
     };

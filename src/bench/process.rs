@@ -33,27 +33,65 @@ pub(super) struct BrokerProcess {
     port: u16,
     metrics_port: u16,
     data: tempfile::TempDir,
+    /// Further flags of `serve`.
+    flags: Vec<String>,
 }
 
 impl BrokerProcess {
     /// Starts a broker on an empty directory and waits until it is ready.
     pub(super) fn start(launch: &Launch) -> Result<BrokerProcess, Failure> {
+        let mut broker = BrokerProcess::spawn(launch, Vec::new())?;
+        broker.wait_until_ready()?;
+        Ok(broker)
+    }
+
+    fn spawn(launch: &Launch, flags: Vec<String>) -> Result<BrokerProcess, Failure> {
         let data = tempfile::Builder::new().prefix("qwerq-bench-").tempdir_in(&launch.directory).map_err(|error| {
             let directory = launch.directory.display();
             Failure::failed(format!("cannot make a data directory in {directory}: {error}")).next_step("name a writable one with --dir")
         })?;
         let (port, metrics_port) = (free_port()?, free_port()?);
-        let child = spawn(launch, data.path(), port, metrics_port)?;
-        let mut broker = BrokerProcess { launch: launch.clone(), child, port, metrics_port, data };
-        broker.wait_until_ready()?;
-        Ok(broker)
+        let child = spawn(launch, data.path(), port, metrics_port, &flags)?;
+        Ok(BrokerProcess { launch: launch.clone(), child, port, metrics_port, data, flags })
+    }
+
+    /// Starts three nodes of one cluster, of which the first leads, and waits until all of them vote.
+    pub(super) fn start_cluster(launch: &Launch) -> Result<Vec<BrokerProcess>, Failure> {
+        const NODES: usize = 3;
+        let ports = (0..NODES).map(|_| free_port()).collect::<Result<Vec<_>, _>>()?;
+        let mut nodes = Vec::new();
+        for (at, port) in ports.iter().enumerate() {
+            let id = at + 1;
+            let mut flags = vec![format!("--cluster-node-id={id}"), format!("--cluster-bind=127.0.0.1:{port}")];
+            if id == 1 {
+                let others = ports.iter().enumerate().skip(1).map(|(at, port)| format!("{}=127.0.0.1:{port}", at + 1));
+                flags.push("--cluster-bootstrap".to_owned());
+                flags.push(format!("--cluster-peers={}", others.collect::<Vec<_>>().join(",")));
+            }
+            nodes.push(BrokerProcess::spawn(launch, flags)?);
+        }
+        let started = Instant::now();
+        loop {
+            let status = health::get(&nodes[0].http_address(), "/api/v1/cluster");
+            if status.is_ok_and(|status| voters(&status.body) == NODES) {
+                break;
+            }
+            if started.elapsed() > START_PATIENCE {
+                return Err(nodes[0].why_not("the nodes did not form a cluster within a minute".into()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for node in &mut nodes {
+            node.wait_until_ready()?;
+        }
+        Ok(nodes)
     }
 
     /// Ends the process as a crash would and starts it again on the same directory; returns the time from start to ready.
     pub(super) fn crash_and_restart(&mut self) -> Result<Duration, Failure> {
         self.kill();
         let started = Instant::now();
-        self.child = spawn(&self.launch, self.data.path(), self.port, self.metrics_port)?;
+        self.child = spawn(&self.launch, self.data.path(), self.port, self.metrics_port, &self.flags)?;
         self.wait_until_ready()?;
         Ok(started.elapsed())
     }
@@ -107,7 +145,8 @@ impl BrokerProcess {
         Failure::failed(cause).context(tail.join("\n"))
     }
 
-    fn kill(&mut self) {
+    /// Ends the process as a crash would.
+    pub(super) fn kill(&mut self) {
         // It may have ended by itself; waiting reaps it either way.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -121,7 +160,7 @@ impl Drop for BrokerProcess {
     }
 }
 
-fn spawn(launch: &Launch, data: &Path, port: u16, metrics_port: u16) -> Result<Child, Failure> {
+fn spawn(launch: &Launch, data: &Path, port: u16, metrics_port: u16, flags: &[String]) -> Result<Child, Failure> {
     let binary = launch.binary.display();
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot start {binary}: {error}"));
     let log = File::create(data.with_extension("log")).map_err(cannot)?;
@@ -137,6 +176,7 @@ fn spawn(launch: &Launch, data: &Path, port: u16, metrics_port: u16) -> Result<C
         .args(["--port", &port.to_string(), "--metrics-port", &metrics_port.to_string()])
         .arg("--data-dir")
         .arg(data)
+        .args(flags)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
@@ -149,6 +189,13 @@ fn free_port() -> Result<u16, Failure> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|error| Failure::failed(format!("no free TCP port: {error}")))
+}
+
+/// How many nodes vote, in the JSON of `GET /api/v1/cluster`.
+fn voters(body: &str) -> usize {
+    let status: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let members = status["members"].as_array();
+    members.map_or(0, |members| members.iter().filter(|member| member["voter"] == true).count())
 }
 
 fn status_bytes(text: &str, name: &str) -> Option<u64> {

@@ -13,7 +13,7 @@ use super::machine::BATCHES;
 use super::monitoring::{Eye, Watcher};
 use super::process::{BrokerProcess, Launch};
 use super::target::Target;
-use super::{call, contracts, holding, memory, monitoring, outage, pairs, publish, round_trip, single};
+use super::{call, cluster, contracts, holding, memory, monitoring, outage, pairs, publish, round_trip, single};
 use crate::failure::Failure;
 
 /// What `--scenario` names.
@@ -41,6 +41,8 @@ pub(super) enum Scenario {
     Monitoring,
     /// Registering and checking a large contract beside its compiler, and 10,000 small ones
     Contracts,
+    /// Three nodes on this machine beside a broker alone, and the gap when the leader is killed
+    Cluster,
 }
 
 impl Scenario {
@@ -95,6 +97,7 @@ impl Bench {
             Scenario::Memory => self.memory(figures).await,
             Scenario::Monitoring => self.monitoring(figures).await,
             Scenario::Contracts => self.contracts_of_a_broker(figures).await,
+            Scenario::Cluster => self.cluster(figures).await,
         }
     }
 
@@ -264,6 +267,18 @@ impl Bench {
         figures.add("contracts.many_anonymous_bytes", many.anonymous as f64, "B");
         figures.add("contracts.many_file_bytes", many.files as f64, "B");
         figures.add("contracts.many_ready_after_kill_ms", ms(many.ready_after_kill), "ms");
+        Ok(())
+    }
+
+    async fn cluster(&self, figures: &mut Figures) -> Result<(), Failure> {
+        let contract = self.contracts.contains(&true);
+        // Nodes of a cluster know no other.
+        let launch = Launch { durability: "fsync".to_owned(), ..self.launch.clone() };
+        let run = cluster::run(&launch, &self.load, &self.sample, contract).await?;
+        figures.add_beside("cluster.publish.per_s", run.publish, "msg/s", &[&self.machine_figure()]);
+        figures.add("cluster.publish_over_alone", run.publish_over_alone, "x");
+        figures.add("cluster.round_trip_over_alone", run.round_trip_over_alone, "x");
+        figures.add("cluster.failover_gap_ms", run.gap.as_secs_f64() * 1e3, "ms");
         Ok(())
     }
 

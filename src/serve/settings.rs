@@ -2,14 +2,14 @@
 //!
 //! It does not know where a value came from (that is `sources.rs`), nor what the broker does with it.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use qwerq_broker::traces::Endpoint;
 use qwerq_proto::wire::QueueOptions;
 
-use crate::setting::{Setting, one_of};
+use crate::setting::{Setting, count, one_of};
 use crate::{duration, queue_option::QUEUE_OPTIONS};
 
 /// Whether queues without a rule of their own need contracts.
@@ -63,6 +63,18 @@ pub(crate) struct Settings {
     pub(crate) http_connections: usize,
     /// None: nothing is traced.
     pub(crate) otlp_endpoint: Option<Endpoint>,
+    /// Makes the broker a node of a cluster.
+    pub(crate) cluster_node_id: Option<u64>,
+    /// Address for other nodes to connect to.
+    pub(crate) cluster_bind: SocketAddr,
+    /// What others are told to connect to, `host` or `host:port`.
+    pub(crate) cluster_advertise: Option<String>,
+    /// Other nodes and where they are.
+    pub(crate) cluster_peers: Vec<(u64, String)>,
+    /// Where a node's votes are kept; none: the data directory.
+    pub(crate) cluster_data_dir: Option<PathBuf>,
+    /// Whether this node begins a cluster.
+    pub(crate) cluster_bootstrap: bool,
     /// Defaults for new queues; what is absent has the broker's own default.
     pub(crate) queue_defaults: QueueOptions,
 }
@@ -86,6 +98,12 @@ impl Default for Settings {
             metrics_per_queue: None,
             http_connections: 4_096,
             otlp_endpoint: None,
+            cluster_node_id: None,
+            cluster_bind: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), qwerq_proto::CLUSTER_PORT),
+            cluster_advertise: None,
+            cluster_peers: Vec::new(),
+            cluster_data_dir: None,
+            cluster_bootstrap: false,
             queue_defaults: QueueOptions::default(),
         }
     }
@@ -225,6 +243,55 @@ pub(crate) const BROKER_SETTINGS: &[Setting<Settings>] = &[
               traceparent says that they are sampled are traced.",
         set: |s, text| store(&mut s.otlp_endpoint, text.parse().map(Some)),
     },
+    Setting {
+        flag: "cluster-node-id",
+        short: None,
+        value: "NUMBER",
+        default: "",
+        doc: "Preview: makes the broker a node of a cluster, with this number, unlike all others'; see docs/clustering.md.",
+        set: |s, text| store(&mut s.cluster_node_id, count(text).map(Some)),
+    },
+    Setting {
+        flag: "cluster-bind",
+        short: None,
+        value: "ADDRESS:PORT",
+        default: "0.0.0.0:9878",
+        doc: "Where a node listens for other nodes; keep it away from strangers, or set a token.",
+        set: |s, text| store(&mut s.cluster_bind, socket_address(text)),
+    },
+    Setting {
+        flag: "cluster-advertise",
+        short: None,
+        value: "HOST[:PORT]",
+        default: "",
+        doc: "Where other nodes reach this one; its host is also what clients are sent to. Needed unless --cluster-bind names one address.",
+        set: |s, text| store(&mut s.cluster_advertise, advertised(text).map(Some)),
+    },
+    Setting {
+        flag: "cluster-peers",
+        short: None,
+        value: "ID=HOST:PORT[,...]",
+        default: "",
+        doc: "Other nodes. With --cluster-bootstrap they are taken up when the cluster begins; otherwise they say where nodes are reached \
+              that have moved.",
+        set: |s, text| store(&mut s.cluster_peers, peers(text)),
+    },
+    Setting {
+        flag: "cluster-data-dir",
+        short: None,
+        value: "DIR",
+        default: "",
+        doc: "Directory for what a node has voted, if not the data directory.",
+        set: |s, text| store(&mut s.cluster_data_dir, path(text).map(Some)),
+    },
+    Setting {
+        flag: "cluster-bootstrap",
+        short: None,
+        value: "true|false",
+        default: "false",
+        doc: "Begins a cluster with this node, and with the data that it has; on a node that is in one it does nothing.",
+        set: |s, text| store(&mut s.cluster_bootstrap, one_of(text, &["true", "false"]).map(|t| t == "true")),
+    },
 ];
 
 /// The queue options that `serve` takes as defaults for new queues: all but `schema-mode`, which is the broker's own.
@@ -250,6 +317,30 @@ fn address(text: &str) -> Result<IpAddr, String> {
         return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
     text.parse().map_err(|_| format!("'{text}' is no IP address, such as 127.0.0.1 or 0.0.0.0"))
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("'{text}' is no address with a port, such as 0.0.0.0:9878"))
+}
+
+fn advertised(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains('/') {
+        return Err(format!("'{text}' is no host, such as broker-1.example or 10.0.0.1:9878"));
+    }
+    Ok(text.to_owned())
+}
+
+fn peers(text: &str) -> Result<Vec<(u64, String)>, String> {
+    let wrong = |part: &str| format!("'{part}' is no node; write it as 2=broker-2.example:9878");
+    list(text)?
+        .into_iter()
+        .map(|part| {
+            let (id, address) = part.split_once('=').ok_or_else(|| wrong(&part))?;
+            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            port.ok_or_else(|| wrong(&part))?;
+            Ok((count(id).map_err(|_| wrong(&part))?, address.to_owned()))
+        })
+        .collect()
 }
 
 fn schema_mode(text: &str) -> Result<SchemaMode, String> {
@@ -319,7 +410,7 @@ mod tests {
         flags.sort_unstable();
         flags.dedup();
         assert_eq!(flags.len(), count);
-        assert_eq!(count, 16 + 19);
+        assert_eq!(count, 22 + 19);
     }
 
     #[test]
@@ -334,6 +425,12 @@ mod tests {
             ("auto-create", "yes"),
             ("auth-token", ""),
             ("otlp-endpoint", "https://collector.example"),
+            ("cluster-node-id", "0"),
+            ("cluster-node-id", "one"),
+            ("cluster-bind", "9878"),
+            ("cluster-advertise", "http://broker-1:9878"),
+            ("cluster-peers", "broker-2:9878"),
+            ("cluster-peers", "2=broker-2"),
         ] {
             let setting = BROKER_SETTINGS.iter().find(|s| s.flag == flag).expect("a known flag");
             assert!((setting.set)(&mut Settings::default(), text).is_err(), "{flag} {text}");

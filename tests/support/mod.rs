@@ -11,6 +11,7 @@ pub(crate) mod disk;
 pub(crate) mod go;
 pub(crate) mod http;
 pub(crate) mod node;
+pub(crate) mod nodes;
 pub(crate) mod page;
 pub(crate) mod payloads;
 pub(crate) mod project;

@@ -14,6 +14,7 @@ mod image;
 mod npm;
 mod python;
 mod simulate;
+mod soak;
 mod step;
 mod tally;
 mod test;
@@ -45,8 +46,10 @@ enum Task {
     Faults,
     /// Mutated descriptor sets against registration: nothing may panic.
     Fuzz(fuzz::Args),
-    /// The seeded simulation of the core: all of CI's seeds, or one with its steps.
+    /// The seeded simulation of the core, or of a cluster: all of CI's seeds, or one with its steps.
     Simulate(simulate::Args),
+    /// A cluster of real processes under load while they are killed, paused and cut off, for as long as wanted.
+    Soak(soak::Args),
     /// Builds the container image without a container engine and tries what it promises.
     Image(image::Args),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::Faults => faults::run(),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Simulate(args) => simulate::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Image(args) => image::run_task(&args),
     };
     match done {

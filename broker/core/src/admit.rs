@@ -6,6 +6,7 @@ use crate::ids::{MessageId, Millis, QueueId, Seq};
 use crate::options::{OnFull, QueueOptions};
 use crate::queue::Queue;
 use crate::rejection::Rejection;
+use crate::retries::RetryKey;
 
 /// What admission looks at of a message that wants in.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,8 @@ struct PendingQueue {
     messages: u64,
     bytes: u64,
     keys: FxHashMap<String, MessageId>,
+    /// Those among them that count toward `dedup_max_keys`.
+    counted_keys: u64,
 }
 
 impl Pending {
@@ -65,6 +68,7 @@ impl Pending {
         self.messages += 1;
         if !message.idempotency_key.is_empty() {
             pending.keys.insert(message.idempotency_key.to_owned(), id);
+            pending.counted_keys += u64::from(RetryKey::parse(message.idempotency_key).is_none());
         }
     }
 }
@@ -81,14 +85,20 @@ impl Queue {
             return Err(Rejection::MessageTooLarge { queue: self.name.to_string(), size: message.size, max: options.max_message_bytes });
         }
         if !message.idempotency_key.is_empty() {
-            if let Some(remembered) = self.dedup.get(message.idempotency_key, now) {
-                return Ok(Admission::Duplicate { id: remembered.id, seq: remembered.seq });
+            let retry_key = RetryKey::parse(message.idempotency_key);
+            let known = match &retry_key {
+                Some(key) => self.retries.get(key, now),
+                None => self.dedup.get(message.idempotency_key, now).map(|remembered| (remembered.id, remembered.seq)),
+            };
+            if let Some((id, seq)) = known {
+                return Ok(Admission::Duplicate { id, seq });
             }
             let keys = pending.map(|pending| &pending.keys);
             if let Some(id) = keys.and_then(|keys| keys.get(message.idempotency_key)) {
                 return Ok(Admission::DuplicateOfPending { id: *id });
             }
-            if self.dedup.is_full(now, keys.map_or(0, |keys| keys.len() as u64), options.dedup_max_keys) {
+            let more = pending.map_or(0, |pending| pending.counted_keys);
+            if retry_key.is_none() && self.dedup.is_full(now, more, options.dedup_max_keys) {
                 return Err(Rejection::DedupFull { queue: self.name.to_string(), max: options.dedup_max_keys });
             }
         }

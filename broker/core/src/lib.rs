@@ -19,6 +19,7 @@ mod messages;
 pub mod options;
 mod queue;
 mod rejection;
+mod retries;
 mod row;
 mod schema;
 mod state;

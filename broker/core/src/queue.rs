@@ -11,6 +11,7 @@ use crate::group::Group;
 use crate::ids::{GroupId, MessageId, Millis, QueueId, Seq};
 use crate::messages::Messages;
 use crate::options::{OnFailure, QueueOptions};
+use crate::retries::{Retries, RetryKey};
 use crate::schema::Schemas;
 
 const VERSION: u8 = 1;
@@ -100,6 +101,7 @@ pub struct Queue {
     pub(crate) groups: BTreeMap<GroupId, Group>,
     pub(crate) group_names: BTreeMap<String, GroupId>,
     pub(crate) dedup: Dedup,
+    pub(crate) retries: Retries,
     pub(crate) schemas: Schemas,
 }
 
@@ -117,6 +119,7 @@ impl Queue {
             groups: BTreeMap::new(),
             group_names: BTreeMap::new(),
             dedup: Dedup::default(),
+            retries: Retries::default(),
             schemas: Schemas::default(),
         }
     }
@@ -184,7 +187,10 @@ impl Queue {
     /// The position of the message that an idempotency key stands for, while the key is remembered; none when the message was delayed.
     #[must_use]
     pub fn remembered(&self, key: &str) -> Option<Seq> {
-        self.dedup.get(key, 0).and_then(|remembered| remembered.seq)
+        match RetryKey::parse(key) {
+            Some(key) => self.retries.get(&key, 0)?.1,
+            None => self.dedup.get(key, 0)?.seq,
+        }
     }
 
     /// The position of the first message in the queue; `next_seq` when it is empty.

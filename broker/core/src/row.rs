@@ -11,6 +11,7 @@
 //! | `Q` queue `4` key | an idempotency key |
 //! | `Q` queue `30` | contract: retired versions, how many were deleted |
 //! | `Q` queue `5` due number | a delayed message |
+//! | `Q` queue `6` client | publishes that a client may send again |
 //!
 //! Numbers in keys are big-endian, so that a queue's rows are neighbours and load in this order.
 
@@ -21,6 +22,7 @@ use crate::delayed::DelayedKey;
 use crate::group::Group;
 use crate::ids::{GroupId, MessageId, QueueId};
 use crate::queue::{Queue, Remembered};
+use crate::retries::ClientId;
 use crate::schema::{SchemaFile, SchemaRecord};
 use crate::state::State;
 
@@ -139,6 +141,12 @@ pub(crate) fn dedup(queue: &Queue, text: &Arc<str>) -> RowChange {
     }
 }
 
+pub(crate) fn retries(queue: &Queue, client: ClientId) -> RowChange {
+    let key = keyed(queue.id, 6, &client);
+    let mut value = Vec::new();
+    if queue.retries.encode(&client, &mut value) { RowChange::Put { key, value } } else { RowChange::Delete { key } }
+}
+
 pub(crate) fn delayed(queue: &Queue, at: DelayedKey) -> RowChange {
     let mut rest = at.due.to_be_bytes().to_vec();
     rest.extend_from_slice(&at.number.to_be_bytes());
@@ -230,6 +238,7 @@ fn load_part(queue: &mut Queue, part: u8, at: &mut Decoder<'_>, from: &mut Decod
             let key = DelayedKey { due: u64::from_be_bytes(at.array()?), number: u64::from_be_bytes(at.array()?) };
             queue.delayed.decode(key, from)?;
         }
+        6 => queue.retries.decode(at.array()?, from)?,
         other => return Err(DecodeError::Newer { what: "queue row", number: u64::from(other) }),
     }
     Ok(())

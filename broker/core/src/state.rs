@@ -19,6 +19,7 @@ use crate::interval::IntervalSet;
 use crate::messages::{CHUNK, Facts};
 use crate::options::{Mode, QueueOptions};
 use crate::queue::{Queue, Remembered};
+use crate::retries::{ClientId, RetryKey};
 use crate::row::{self, RowChange};
 use crate::schema::{SchemaFile, SchemaRecord};
 
@@ -46,6 +47,7 @@ struct Dirty {
     groups: BTreeSet<(QueueId, GroupId)>,
     chunks: BTreeSet<(QueueId, u64)>,
     dedup: Vec<(QueueId, Arc<str>)>,
+    retries: BTreeSet<(QueueId, ClientId)>,
     schemas: BTreeSet<(QueueId, u32)>,
     schema_marks: BTreeSet<QueueId>,
     files: BTreeSet<[u8; 32]>,
@@ -205,6 +207,11 @@ impl State {
                 None
             };
             if let Some(dedup) = &item.dedup {
+                if let Some(key) = RetryKey::parse(&dedup.0) {
+                    queue.retries.record(&key, now, dedup.1, seq);
+                    self.dirty.retries.insert((id, key.client));
+                    continue;
+                }
                 let until = now.saturating_add(queue.options.dedup_window_ms);
                 queue.dedup.record(&dedup.0, Remembered { id: dedup.1, seq, until });
                 self.dirty.dedup.push((id, dedup.0.as_str().into()));
@@ -213,6 +220,7 @@ impl State {
         if !queue.dedup.is_empty() {
             self.dirty.dedup.extend(queue.dedup.forget(now).into_iter().map(|key| (id, key)));
         }
+        self.dirty.retries.extend(queue.retries.forget(now).into_iter().map(|client| (id, client)));
         self.dirty.added(id, first..queue.next_seq);
         let count = u32::try_from(queue.next_seq - first).expect("an entry is bounded");
         if queue.next_delayed > first_delayed {
@@ -325,6 +333,7 @@ impl State {
         dirty.schemas.retain(|(queue, _)| *queue != id);
         dirty.schema_marks.remove(&id);
         dirty.dedup.retain(|(queue, _)| *queue != id);
+        dirty.retries.retain(|(queue, _)| *queue != id);
         dirty.delayed.retain(|(queue, _)| *queue != id);
         dirty.removed.retain(|(queue, _), _| *queue != id);
         dirty.dropped.push(id);
@@ -446,6 +455,9 @@ impl State {
         }
         for (id, key) in dirty.dedup {
             rows.push(row::dedup(&self.queues[&id], &key));
+        }
+        for (id, client) in dirty.retries {
+            rows.push(row::retries(&self.queues[&id], client));
         }
         for (id, version) in dirty.schemas {
             rows.push(row::schema(&self.queues[&id], version));

@@ -32,7 +32,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES};
+use serde::Deserialize;
 use tokio::net::TcpListener;
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -42,7 +44,7 @@ use crate::proto_text::ProtoText;
 pub use access::Access;
 use contracts::Contracts;
 pub use metrics::{Activity, CallOutcome, GroupFigures, GroupsOf, Metrics, QueueStats, Stats, Tally, Transport};
-use problem::Problem;
+use problem::{Problem, ProblemBody};
 pub use readiness::Readiness;
 
 /// Longest body of a request, in bytes: what one frame of the protocol takes.
@@ -177,16 +179,28 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The broker takes requests
+/// What is to be ready.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+struct ReadyQuery {
+    /// Of a cluster only the node that leads.
+    leader: bool,
+}
+
+/// The broker takes requests, or knows which node of its cluster does
 #[utoipa::path(
-    get, path = "/readyz", tag = "operation", security(()),
+    get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
     responses(
         (status = 200, description = "It does", body = String, content_type = "text/plain"),
-        (status = 503, description = "It is starting, or draining", body = String, content_type = "text/plain"),
+        (status = 400, description = "The query is no good", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "It is starting or draining, or a node that is not fit to follow, or, if that was asked, does not lead", body = String, content_type = "text/plain"),
     )
 )]
-async fn readyz(State(state): State<HttpState>) -> Response {
-    match state.readiness.refusal() {
+async fn readyz(State(state): State<HttpState>, extract::Query(query): extract::Query<ReadyQuery>) -> Response {
+    let status = || state.broker.cluster.as_ref().map(|cluster| cluster.status());
+    let refusal = state.readiness.refusal().or_else(|| readiness::of_a_node(&status()?, query.leader));
+    match refusal {
         None => "ready\n".into_response(),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
     }
@@ -200,7 +214,11 @@ async fn readyz(State(state): State<HttpState>) -> Response {
 async fn scrape(State(state): State<HttpState>) -> Response {
     let most = if state.broker.config.metrics_per_queue == Some(true) { usize::MAX } else { metrics::QUEUES_ONE_BY_ONE };
     let stats = state.broker.stats(GroupsOf::AtMost(most)).await;
-    let text = state.metrics.render(&stats, state.broker.config.metrics_per_queue);
+    let one_by_one = state.broker.config.metrics_per_queue;
+    let text = match &state.broker.cluster {
+        Some(cluster) => state.metrics.render_node(&stats, one_by_one, cluster),
+        None => state.metrics.render(&stats, one_by_one),
+    };
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 

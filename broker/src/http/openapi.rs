@@ -131,6 +131,9 @@ fn refusals(path: &str, method: &Method) -> Vec<StatusCode> {
         if path.ends_with("/call") {
             statuses.extend([S::FAILED_DEPENDENCY, S::GATEWAY_TIMEOUT]);
         }
+        if path.starts_with("/api/v1/cluster/") {
+            statuses.push(S::GATEWAY_TIMEOUT);
+        }
         if *method != Method::GET {
             statuses.extend([S::UNPROCESSABLE_ENTITY, S::TOO_MANY_REQUESTS, S::INSUFFICIENT_STORAGE]);
         }

@@ -117,3 +117,21 @@ pub enum JournalError {
         source: ReplayError,
     },
 }
+
+impl JournalError {
+    /// Whether what was written is damaged or lost, and not just out of reach.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            JournalError::Corrupt { .. } | JournalError::Misplaced { .. } | JournalError::Foreign { .. } | JournalError::Behind { .. } => {
+                true
+            }
+            JournalError::Io { .. }
+            | JournalError::Poisoned
+            | JournalError::Version { .. }
+            | JournalError::TooLarge { .. }
+            | JournalError::Absent { .. }
+            | JournalError::Replay { .. } => false,
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! How a journal is set up: the choices of whoever opens it. What they cost is in docs/operating.md.
 
+use super::record::Applied;
+
 /// Bytes of a segment unless stated otherwise: room for the largest batch (a 16 MiB frame), and small enough
 /// that an empty data directory stays small.
 pub const SEGMENT_BYTES_DEFAULT: u32 = 20 * 1024 * 1024;
@@ -26,6 +28,8 @@ pub struct Options {
     pub durability: Durability,
     /// The oldest index that must stay readable after opening; `None`: what follows the store's checkpoint.
     pub keep_from: Option<u64>,
+    /// What an empty directory begins after; `None`: an empty directory is a new journal's, or a lost one.
+    pub begins_after: Option<Applied>,
     /// Written segments kept for reuse; further ones are removed.
     pub spares_max: usize,
 }
@@ -33,6 +37,13 @@ pub struct Options {
 impl Options {
     /// The defaults for a store with this id.
     pub fn new(store_id: u128) -> Options {
-        Options { store_id, segment_bytes: SEGMENT_BYTES_DEFAULT, durability: Durability::Fsync, keep_from: None, spares_max: 4 }
+        Options {
+            store_id,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            durability: Durability::Fsync,
+            keep_from: None,
+            begins_after: None,
+            spares_max: 4,
+        }
     }
 }

@@ -128,6 +128,13 @@ impl<H: File> Reader<H> {
         (first.min(last + 1), last)
     }
 
+    /// The last index that is not in the last `segments` segments: a log that may only grow so long may forget it, and what is before.
+    pub fn last_before(&self, segments: usize) -> u64 {
+        let live = self.shared.live();
+        let first_kept = live.len().saturating_sub(segments);
+        live.get(first_kept).or(live.front()).map_or(0, |live| live.previous.index)
+    }
+
     /// Visits the records of an index range in order until `visit` breaks. Each is checked against its CRC again.
     pub fn records(&self, range: RangeInclusive<u64>, mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>) -> Result<(), JournalError> {
         self.chained(range, |record, _| Ok(visit(record)))

@@ -120,7 +120,8 @@ fn header_of<H: File>(slot: &Slot<H>, options: &Options) -> Result<Option<Segmen
 
 /// Begins a journal where there is none.
 fn create<F: Files>(files: &F, options: &Options, after: Applied, mut found: Found<F::File>) -> Result<Recovered<F::File>, JournalError> {
-    if after.index > 0 {
+    let begins_after = options.begins_after.unwrap_or_default();
+    if after != begins_after {
         return Err(behind(files, after, "holds no segment".to_owned()));
     }
     let none = Walk { live: VecDeque::new(), end: 0, last: Applied::default(), number: 0, defect: "there is no segment header" };
@@ -139,7 +140,7 @@ fn create<F: Files>(files: &F, options: &Options, after: Applied, mut found: Fou
         number: 1,
         // Synced below, before anything is written behind it.
         synced: 0,
-        previous: Applied::default(),
+        previous: begins_after,
     };
     slot.write(0, &header.encode(options.store_id))?;
     slot.sync()?;

@@ -85,7 +85,10 @@ async fn converse(
             let window = Arc::new(Window::default());
             shared.calls.opened(session, Arc::clone(&outbox));
             let schema_events = ack.features.iter().any(|feature| feature == hello::SCHEMA_EVENTS);
-            shared.send(Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client, schema_events });
+            let any_node = hello::is_any_node(&ack);
+            let opened =
+                Command::Opened { session, outbox: Arc::clone(&outbox), window: Arc::clone(&window), client, schema_events, any_node };
+            shared.send(opened);
             let mut reader = Reader {
                 session,
                 shared,

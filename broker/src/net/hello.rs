@@ -3,12 +3,16 @@
 use qwerq_core::SessionId;
 use qwerq_proto::{ErrorCode, MAX_FRAME_BYTES, PROTOCOL_VERSION, wire};
 
+use crate::cluster::{ANY_NODE, Role};
 use crate::config::{HEARTBEAT, PUBLISH_WINDOW_BYTES, PUBLISH_WINDOW_REQUESTS};
 
 use super::Shared;
 
 /// The feature of those who want SCHEMA_CHANGED.
 pub(super) const SCHEMA_EVENTS: &str = "schema-events";
+
+/// The feature of those who want to know whether another node may take over.
+const CLUSTER: &str = "cluster";
 
 /// Judges a HELLO.
 ///
@@ -33,9 +37,17 @@ pub(super) fn judge(shared: &Shared, session: SessionId, hello: &wire::Hello) ->
             ))
             .detail("broker_protocol", PROTOCOL_VERSION));
     }
+    if let Some(cluster) = &shared.cluster
+        && !is_for_any_node(hello)
+    {
+        let status = cluster.status();
+        if status.role != Role::Leader {
+            return Err(status.not_leader());
+        }
+    }
     Ok(wire::HelloAck {
         protocol: PROTOCOL_VERSION,
-        features: hello.features.iter().filter(|feature| *feature == SCHEMA_EVENTS).take(1).cloned().collect(),
+        features: granted(shared, &hello.features),
         max_frame_bytes: MAX_FRAME_BYTES,
         max_message_bytes: shared.config.queue_defaults.max_message_bytes,
         publish_window_requests: PUBLISH_WINDOW_REQUESTS,
@@ -44,4 +56,21 @@ pub(super) fn judge(shared: &Shared, session: SessionId, hello: &wire::Hello) ->
         session: session.0.to_string(),
         broker_version: env!("CARGO_PKG_VERSION").to_owned(),
     })
+}
+
+/// Whether a client wants to speak of the cluster only, and so to any of its nodes.
+fn is_for_any_node(hello: &wire::Hello) -> bool {
+    hello.features.iter().any(|feature| feature == ANY_NODE)
+}
+
+/// Whether the client of this HELLO_ACK speaks of the cluster only.
+pub(super) fn is_any_node(ack: &wire::HelloAck) -> bool {
+    ack.features.iter().any(|feature| feature == ANY_NODE)
+}
+
+/// Those of the features that a client asks for which this broker has.
+fn granted(shared: &Shared, asked: &[String]) -> Vec<String> {
+    let has = [(SCHEMA_EVENTS, true), (CLUSTER, shared.cluster.is_some()), (ANY_NODE, shared.cluster.is_some())];
+    let granted = has.into_iter().filter(|(feature, has)| *has && asked.iter().any(|asked| asked == feature));
+    granted.map(|(feature, _)| feature.to_owned()).collect()
 }

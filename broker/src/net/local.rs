@@ -39,6 +39,7 @@ impl LocalSession {
             window: Arc::clone(&window),
             client: client.to_owned(),
             schema_events: false,
+            any_node: false,
         };
         shared.send(opened);
         LocalSession { shared: Arc::clone(shared), session, outbox, window, received: BytesMut::new(), last_request: 0 }
@@ -79,7 +80,8 @@ impl LocalSession {
         loop {
             let frame = self.next_frame().await?;
             // Answers to what an earlier caller gave up on come as well; nobody waits for them.
-            if frame.request_id != request_id {
+            // An error of no request ends the session, as when this node does not lead its cluster.
+            if frame.request_id != request_id && !(frame.request_id.is_none() && frame.opcode == Opcode::Error as u8) {
                 continue;
             }
             return match frame.opcode == Opcode::Error as u8 {

@@ -3,6 +3,7 @@
 //! A connection decodes, authorises and validates; what remains becomes a command for the shard, in order. Replies come back through the
 //! connection's outbox. Read on in `connection.rs`, then `requests.rs`.
 
+mod cluster;
 mod connection;
 mod connections;
 mod hello;
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
 use crate::calls::Calls;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::http::{GroupsOf, Metrics, Stats};
 use crate::policies::Policies;
@@ -56,6 +58,8 @@ pub struct Shared {
     pub shard: Sender<Command>,
     /// For messages whose publisher records a trace; `None`: for none.
     pub(crate) tracer: Option<Arc<Tracer>>,
+    /// The cluster that this broker is a node of; `None`: it runs alone.
+    pub(crate) cluster: Option<Cluster>,
     next_session: AtomicU64,
     /// Connections over WebSocket, which HTTP accepts.
     websockets: TaskTracker,
@@ -66,13 +70,15 @@ pub struct Shared {
 impl Shared {
     /// What connections of a broker share.
     #[must_use]
-    pub fn new(
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the broker, put together in one place")]
+    pub(crate) fn new(
         config: Arc<Config>,
         metrics: Arc<Metrics>,
         registry: Arc<Registry>,
         policies: Arc<Policies>,
         calls: Arc<Calls>,
         tracer: Option<Arc<Tracer>>,
+        cluster: Option<Cluster>,
         shard: Sender<Command>,
     ) -> Shared {
         let token = config.auth_token.as_deref().map(Token::new);
@@ -86,6 +92,7 @@ impl Shared {
             connections: Arc::default(),
             shard,
             tracer,
+            cluster,
             next_session: AtomicU64::new(1),
             websockets: TaskTracker::new(),
             draining: watch::Sender::new(false),
@@ -112,11 +119,12 @@ impl Shared {
             http_connections: 4_096,
             otlp_endpoint: None,
             queue_defaults: qwerq_core::QueueOptions::default(),
+            cluster: None,
         };
         let (metrics, registry) = (Arc::new(Metrics::new()), Arc::new(Registry::new()));
         let policies = Arc::new(Policies::new(SchemaMode::Permissive));
         let calls = Arc::new(Calls::new(Arc::clone(&registry), Arc::clone(&policies), Arc::clone(&metrics), 1 << 20));
-        Shared::new(Arc::new(config), metrics, registry, policies, calls, None, shard)
+        Shared::new(Arc::new(config), metrics, registry, policies, calls, None, None, shard)
     }
 
     /// What the shard holds at this moment, or within a few of its turns where there are many queues: it tells of a part at a time, so

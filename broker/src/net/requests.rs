@@ -15,7 +15,7 @@ use crate::registry::{Contract, QueueContract};
 use crate::shard::{ActivateCommand, Asker, Check, Command, PublishCommand, RegisterCommand, Traced, Window, compare};
 use crate::traces::{Context, TRACEPARENT};
 
-use super::Shared;
+use super::{Shared, cluster};
 
 /// Most messages of one PUBLISH.
 const PUBLISH_ITEMS_MAX: usize = 65_536;
@@ -89,6 +89,12 @@ pub(super) async fn handle(
         Opcode::DeadLetters => Command::DeadLetters(asker, decode(opcode, payload)?),
         Opcode::Redrive => Command::Redrive(asker, decode(opcode, payload)?),
         Opcode::DeadLettersPurge => Command::DeadLettersPurge(asker, decode(opcode, payload)?),
+        Opcode::ClusterStatus => {
+            decode::<wire::ClusterStatus>(opcode, payload)?;
+            cluster::status(shared, asker);
+            return Ok(());
+        }
+        Opcode::ClusterChange => return cluster::change(shared, asker, decode(opcode, payload)?),
         Opcode::Hello => return Err(ErrorCode::HelloRequired.with("HELLO is the first frame of a connection, and only the first")),
         _ => {
             let text = format!("{} is not something that this broker is asked", opcode.name());
@@ -126,7 +132,7 @@ fn decode_explain(asker: Asker, payload: Bytes) -> Result<wire::Explain, wire::E
 }
 
 /// Answers by way of the shard, so that the reply keeps its place.
-fn reply(shared: &Shared, asker: Asker, opcode: Opcode, message: &impl Message) {
+pub(super) fn reply(shared: &Shared, asker: Asker, opcode: Opcode, message: &impl Message) {
     let mut frames = Vec::new();
     encode_frame(&mut frames, opcode, asker.request_id, message);
     shared.send(Command::Reply { session: asker.session, frames });

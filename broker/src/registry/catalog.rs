@@ -99,6 +99,12 @@ impl Registry {
         self.shard(queue).load().get(queue).cloned()
     }
 
+    /// Forgets all contracts.
+    pub fn clear(&self) {
+        let _writer = self.lock();
+        self.shards.iter().for_each(|shard| shard.store(Arc::default()));
+    }
+
     /// Adds or replaces a version of a queue's contract and, with `active`, makes it the active one. Gives back what
     /// the queue has now.
     pub fn install(&self, queue: &str, version: u32, mut contract: Contract, active: bool) -> Arc<QueueContract> {

@@ -2,11 +2,14 @@
 //!
 //! One checkpoint runs at a time. When the next generation fills before it ends, publishes wait; acks do not.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
+
+use qwerq_core::{QueueId, Space};
 
 use crate::config::Durability;
 use crate::files::{DiskFiles, Files};
-use crate::journal::{self, Synced};
+use crate::journal::{self, Journal, Synced};
 use crate::store::{self, Checkpoint, Checkpointed, Checkpointer, RemovedRun};
 
 use super::command::Command;
@@ -71,7 +74,7 @@ impl Shard {
 
     /// Spares, interval syncs, checkpoints.
     pub(super) fn maintain(&mut self) -> Result<(), Fault> {
-        if let Some(job) = self.log.journal().wants_spare() {
+        if let Some(job) = self.log.journal().and_then(Journal::wants_spare) {
             let back = self.back.clone();
             self.helper("spare segment", move || drop(back.send(Command::Spare(job.run()))))?;
         }
@@ -99,17 +102,20 @@ impl Shard {
     }
 
     fn begin_checkpoint(&mut self) -> Result<(), Fault> {
-        let changes = self.state.take_changes();
+        let mut changes = self.state.take_changes();
+        let applied = match &self.reign {
+            Some(reign) => {
+                changes.rows.push(reign.link.row());
+                self.payloads.applied(reign.link.applied())?
+            }
+            None => self.log.journal().expect("a broker that runs alone has its journal").last(),
+        };
         let checkpoint = Checkpoint {
             rows: changes.rows,
             messages: self.payloads.locations.freeze(),
-            removed: changes
-                .removed
-                .into_iter()
-                .map(|(queue, space, numbers)| RemovedRun { queue: queue.0, space: store_space(space), numbers })
-                .collect(),
+            removed: messages_of(changes.removed),
             dropped_queues: changes.dropped.into_iter().map(|queue| queue.0).collect(),
-            applied: self.log.journal().last(),
+            applied,
         };
         self.checkpoints.bytes = 0;
         self.checkpoints.running = true;
@@ -119,7 +125,8 @@ impl Shard {
 
     /// Syncs the journal on a thread of its own, unless it is synced; then the checkpoint goes on.
     fn sync_then(&mut self, checkpoint: Option<Box<Checkpoint>>) -> Result<(), Fault> {
-        let Some(job) = self.log.journal().sync_job() else {
+        // What a cluster has committed is synced.
+        let Some(job) = self.log.journal().and_then(|journal| journal.sync_job()) else {
             if let Some(checkpoint) = checkpoint {
                 self.submit(*checkpoint);
             }
@@ -132,7 +139,9 @@ impl Shard {
 
     pub(super) fn synced(&mut self, synced: Synced, checkpoint: Option<Box<Checkpoint>>) {
         self.syncing = false;
-        self.log.journal().note_synced(synced);
+        if let Some(journal) = self.log.journal() {
+            journal.note_synced(synced);
+        }
         if let Some(checkpoint) = checkpoint {
             self.submit(*checkpoint);
         }
@@ -151,7 +160,11 @@ impl Shard {
         tracing::debug!(messages = done.messages, bytes = done.bytes, commits = done.commits, ?done.duration, "checkpoint");
         self.checkpoints.running = false;
         self.payloads.locations.thaw();
-        self.log.journal().recycle_through(done.applied.index);
+        match (self.log.journal(), &self.reign) {
+            (Some(journal), _) => journal.recycle_through(done.applied.index),
+            (None, Some(reign)) => reign.link.checkpointed(),
+            (None, None) => unreachable!("a broker that runs alone has its journal"),
+        }
         // All of them are let go before the first is handled: one that still counted would hold up the others again.
         let held = std::mem::take(&mut self.held);
         for session in held.iter().filter_map(Command::session) {
@@ -169,6 +182,11 @@ impl Shard {
         let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         spawned.map(drop).map_err(|source| Fault::Io { action: format!("starting the thread `{name}`"), source })
     }
+}
+
+/// Removed messages, as the store names them.
+pub(super) fn messages_of(removed: Vec<(QueueId, Space, Range<u64>)>) -> Vec<RemovedRun> {
+    removed.into_iter().map(|(queue, space, numbers)| RemovedRun { queue: queue.0, space: store_space(space), numbers }).collect()
 }
 
 /// The journal as the store reads payloads from it.

@@ -137,6 +137,8 @@ pub enum Command {
         client: String,
         /// It wants to hear of contracts that change.
         schema_events: bool,
+        /// It speaks of the cluster only, to whichever node this is.
+        any_node: bool,
     },
     /// A connection is gone.
     Closed {
@@ -225,13 +227,15 @@ pub enum Command {
     Synced(Result<Synced, JournalError>, Option<Box<Checkpoint>>),
     /// A checkpoint has ended.
     Checkpointed(Result<Checkpointed, StoreError>),
+    /// The cluster has something for the shard.
+    Committed,
     /// Commit what there is and end.
     Stop,
 }
 
 impl Command {
     /// Who waits for an answer, if somebody does.
-    fn asker(&self) -> Option<Asker> {
+    pub(super) fn asker(&self) -> Option<Asker> {
         match self {
             Command::Publish(command) => Some(command.asker),
             Command::Register(command) => Some(command.asker),
@@ -272,6 +276,7 @@ impl Command {
             | Command::Spare(_)
             | Command::Synced(..)
             | Command::Checkpointed(_)
+            | Command::Committed
             | Command::Stop => None,
         }
     }

@@ -38,4 +38,19 @@ pub enum Fault {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// The cluster's log or its network failed.
+    #[error("this node's part of the cluster failed; the log says how")]
+    Cluster,
+    /// A committed entry does not decode.
+    #[error("entry {index} of the cluster's log does not decode; a newer version may have written it: run the same version on all nodes")]
+    Unreadable {
+        /// Its index.
+        index: u64,
+    },
+    /// The shard cannot start anew on the files that it has got from the cluster.
+    #[error("the node cannot start from the snapshot that it has got")]
+    Restart(#[source] Box<super::StartError>),
+    /// This node does not lead any more. The shard takes care of that itself; nobody else sees it.
+    #[error("this node does not lead any more")]
+    Deposed,
 }

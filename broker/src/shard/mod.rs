@@ -26,6 +26,7 @@ mod publish;
 mod queues;
 mod read;
 mod redrive;
+mod reign;
 mod reply;
 mod schema_check;
 mod schema_versions;
@@ -34,6 +35,7 @@ mod serve;
 mod start;
 mod stats;
 mod traces;
+pub(crate) mod turn;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,8 +71,10 @@ use log::{Committed, Log};
 pub use outbox::Outbox;
 use payloads::{Locations, Payloads};
 pub(crate) use publish::{check_headers, contract_required};
+use reign::Reign;
 use reply::{ItemReply, PublishReply, Reply};
 pub use schema_check::compare;
+pub(crate) use start::Parts;
 pub use start::StartError;
 pub use traces::Traced;
 use traces::Traces;
@@ -134,6 +138,20 @@ pub struct Shard {
     last_sync: Instant,
     syncing: bool,
     stopping: bool,
+    /// In a cluster: whether and how this shard serves.
+    reign: Option<Box<Reign>>,
+    /// The files are to be replaced by what the cluster has sent.
+    replaced: bool,
+    /// What it was started with, to start anew.
+    parts: Parts,
+}
+
+/// How a shard ended.
+pub(crate) enum Ended {
+    /// It was told to.
+    Stopped,
+    /// A snapshot is there for it to start anew from.
+    Replaced(Parts, Receiver<Command>),
 }
 
 impl Shard {
@@ -141,21 +159,36 @@ impl Shard {
     ///
     /// # Errors
     /// A [`Fault`]: the process must end, and nothing unacknowledged has been acknowledged.
-    pub fn run(mut self) -> Result<(), Fault> {
+    pub(crate) fn run(mut self) -> Result<Ended, Fault> {
         let mut busy = false;
         while !self.stopping {
-            busy = self.turn(busy)?;
+            busy = match self.turn(busy) {
+                Err(Fault::Deposed) => {
+                    self.depose();
+                    false
+                }
+                turned => turned?,
+            };
         }
         // What came before the stop has been committed; whatever waits for a checkpoint is refused by silence and was never acknowledged.
         self.flush();
         for session in self.sessions.values() {
             session.outbox.close();
         }
-        Ok(())
+        self.close_observers();
+        if self.replaced {
+            let Shard { parts, commands, .. } = self;
+            return Ok(Ended::Replaced(parts, commands));
+        }
+        Ok(Ended::Stopped)
     }
 
     /// One turn; says whether there is more to do at once.
     fn turn(&mut self, busy: bool) -> Result<bool, Fault> {
+        if self.follows() {
+            return self.follow(busy);
+        }
+        self.begin_turn()?;
         if let Some(first) = self.wait(busy) {
             self.handle(first)?;
             self.collect()?;
@@ -164,6 +197,7 @@ impl Shard {
         self.commit()?;
         let more = self.deliver()?;
         self.latencies.pour_into(&self.metrics);
+        self.hold_lease()?;
         self.flush();
         self.traces.delivered();
         self.maintain()?;
@@ -221,6 +255,9 @@ impl Shard {
 
     fn handle(&mut self, command: Command) -> Result<(), Fault> {
         if let Some(session) = command.session() {
+            if self.reign.is_some() && !self.is_served(session, &command) {
+                return Ok(());
+            }
             self.dispatch.heard(session);
         }
         if self.must_hold(&command) {
@@ -228,7 +265,7 @@ impl Shard {
             return Ok(());
         }
         match command {
-            Command::Opened { session, outbox, window, client, schema_events } => {
+            Command::Opened { session, outbox, window, client, schema_events, any_node: _ } => {
                 self.clients.opened(session, &client);
                 self.sessions.insert(session, Session { outbox, window, client, schema_events, touched: false, holding: false });
             }
@@ -273,12 +310,16 @@ impl Shard {
                 let _ = reply.send(self.stats(groups_of, &after));
             }
             Command::Spare(outcome) => {
-                if let Err(error) = self.log.journal().add_spare(outcome) {
+                if let Some(journal) = self.log.journal()
+                    && let Err(error) = journal.add_spare(outcome)
+                {
                     tracing::warn!(%error, "no spare journal segment; the next one is written when it is needed");
                 }
             }
             Command::Synced(outcome, checkpoint) => self.synced(outcome?, checkpoint),
             Command::Checkpointed(outcome) => self.checkpointed(outcome?)?,
+            // The turn looks for it by itself.
+            Command::Committed => {}
             Command::Stop => self.stopping = true,
         }
         Ok(())
@@ -328,17 +369,25 @@ impl Shard {
 
     /// Makes what is in the batch durable and applies it; nobody is answered yet.
     fn write(&mut self) -> Result<(), Fault> {
+        if self.reign.is_some() {
+            return self.replicate();
+        }
         let now = self.clock.now();
         let started = Instant::now();
         if let Some(committed) = self.log.commit(now)? {
-            self.metrics.journal_sync_us.observe_duration(started.elapsed());
-            self.traces.committed(started);
-            self.metrics.journal_batch_entries.observe(self.pending.messages.max(committed.entries.len() as u64));
-            self.metrics.journal_batch_bytes.observe(committed.appended.buffer.len() as u64);
-            self.checkpoints.grew(committed.appended.buffer.len());
-            self.apply(committed);
+            self.wrote(started, committed);
         }
         Ok(())
+    }
+
+    /// Applies what is durable now.
+    fn wrote(&mut self, started: Instant, committed: Committed) {
+        self.metrics.journal_sync_us.observe_duration(started.elapsed());
+        self.traces.committed(started);
+        self.metrics.journal_batch_entries.observe(self.pending.messages.max(committed.entries.len() as u64));
+        self.metrics.journal_batch_bytes.observe(committed.appended.buffer.len() as u64);
+        self.checkpoints.grew(committed.appended.buffer.len());
+        self.apply(committed);
     }
 
     fn apply(&mut self, committed: Committed) {
@@ -461,6 +510,7 @@ impl Shard {
             self.metrics.duplicates.add(duplicates);
         }
         let durability = match self.config.durability {
+            _ if self.reign.is_some() => wire::Durability::Quorum,
             Durability::Fsync => wire::Durability::Fsync,
             Durability::Interval(_) => wire::Durability::Interval,
             Durability::None => wire::Durability::None,

@@ -8,7 +8,7 @@ use qwerq_core::{QueueId, Seq, Space};
 use rustc_hash::FxHashMap;
 
 use crate::files::{DiskFiles, Files};
-use crate::journal::{Appended, Position, Reader};
+use crate::journal::{Appended, Applied, Position, Reader};
 use crate::store::{Location, MessageKey, MessageRun, StoreReader};
 
 use super::fault::Fault;
@@ -180,6 +180,11 @@ impl Payloads {
     /// Takes note of a written batch; gives back a buffer for the next one, when there is one.
     pub(super) fn keep(&mut self, appended: &Appended) -> Option<Vec<u8>> {
         self.tail.push(appended)
+    }
+
+    /// What a checkpoint keeps of the journal's record at `index`.
+    pub(super) fn applied(&self, index: u64) -> Result<Applied, Fault> {
+        Ok(self.journal.applied(index)?)
     }
 
     /// Bytes of the last batches in memory.

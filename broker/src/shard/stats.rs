@@ -21,7 +21,7 @@ impl Shard {
             credit: self.dispatch.free_credit(),
             outbox_bytes: self.sessions.values().map(|session| session.outbox.waiting_bytes()).sum(),
             tail_bytes: self.payloads.tail_bytes(),
-            journal_bytes: self.log.journal_bytes(),
+            journal_bytes: self.journal_bytes(),
             store_bytes: self.room.map_used,
             store_bytes_max: self.room.map_bytes,
             disk_free_bytes: self.room.disk_free,
@@ -37,6 +37,11 @@ impl Shard {
         }
         stats.is_partial = stats.queues.len() == QUEUES_AT_ONCE;
         stats
+    }
+
+    fn journal_bytes(&self) -> u64 {
+        let of_cluster = || self.reign.as_ref().map(|reign| reign.link.journal_bytes());
+        self.log.journal_bytes().or_else(of_cluster).unwrap_or_default()
     }
 
     /// What a queue holds; with `groups`, each group too.

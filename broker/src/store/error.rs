@@ -94,6 +94,26 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether what is stored is damaged, and not just out of reach.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            StoreError::CorruptMessage(_) | StoreError::CorruptRow { .. } | StoreError::UnreadableRow { .. } => true,
+            // LMDB's own words for a file that does not hold together.
+            StoreError::Lmdb { message, .. } => {
+                ["MDB_CORRUPTED", "MDB_INVALID", "MDB_PAGE_NOTFOUND", "MDB_VERSION_MISMATCH"].iter().any(|word| message.contains(word))
+            }
+            StoreError::InUse { .. }
+            | StoreError::NotWritable { .. }
+            | StoreError::NewerFormat { .. }
+            | StoreError::Full { .. }
+            | StoreError::Payload { .. }
+            | StoreError::Io { .. } => false,
+        }
+    }
+}
+
 fn hex(key: &[u8]) -> String {
     use std::fmt::Write as _;
     key.iter().fold(String::from("0x"), |mut text, byte| {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use qwerq_broker::files::{File, Files};
 
-use crate::rng::Rng;
+use super::rng::Rng;
 
 const SECTOR: u64 = 512;
 

@@ -242,7 +242,7 @@ func TestASubscriptionTriesAgainWhatTheBrokerCannotDoJustThen(t *testing.T) {
 	_, p, s, number := b.subscribe()
 	p.conn.Close()
 	p = b.accept()
-	refusal := ErrNotLeader.toWire("soon")
+	refusal := ErrStorageFull.toWire("soon")
 	refusal.RetryAfterMS = 1
 	p.send(opError, p.expect(opConsume, &wireConsume{}), refusal)
 	p.opens("billing")

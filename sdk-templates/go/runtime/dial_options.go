@@ -31,7 +31,7 @@ type settings struct {
 
 func newSettings(address string, options []DialOption) settings {
 	s := settings{
-		addresses:      []string{address},
+		addresses:      addressesOf(address),
 		name:           "qwerq-go",
 		windowMessages: 1024,
 		windowBytes:    16 << 20,
@@ -66,9 +66,9 @@ func WithToken(token string) DialOption { return func(s *settings) { s.token = t
 // WithName sets the name that the broker shows for this client. Default: qwerq-go.
 func WithName(name string) DialOption { return func(s *settings) { s.name = name } }
 
-// WithAddress adds an address that is tried when those before it do not answer.
+// WithAddress adds nodes of the cluster, one or several with commas in between: any one that answers leads to the one that serves.
 func WithAddress(address string) DialOption {
-	return func(s *settings) { s.addresses = append(s.addresses, address) }
+	return func(s *settings) { s.addresses = append(s.addresses, addressesOf(address)...) }
 }
 
 // WithPublishWindow bounds what may be published and not yet acknowledged; beyond it publishers wait. Default: 1,024 messages, 16 MiB

@@ -5,6 +5,7 @@ package qwerq
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -32,7 +33,8 @@ type batch struct {
 	items   []byte // the fields `items`, encoded
 	entries []entry
 	atomic  bool
-	refused int // how often the broker has answered `overloaded`
+	refused int       // how often the broker has answered `overloaded`
+	lostAt  time.Time // when a connection was first lost on which it may have been stored; zero: never
 	open    bool
 }
 
@@ -42,6 +44,7 @@ type entry struct {
 	messages int // taken from the window
 	bytes    int
 	keyed    bool
+	retry    uint64 // the number of a key of the client's own; 0: it has none
 }
 
 // Receipt is the result of one submitted message, once it is there.
@@ -72,30 +75,30 @@ func (r *Receipt) Done() <-chan struct{} { return r.done }
 func newReceipt() *Receipt { return &Receipt{done: make(chan struct{})} }
 
 // push appends a message to the last batch, or to a new one.
-func (l *lane) push(item []byte, keyed bool, bytes, frameRoom int) *Receipt {
+func (l *lane) push(item []byte, keyed bool, retry uint64, bytes, frameRoom int) *Receipt {
 	size := protowire.SizeTag(2) + protowire.SizeBytes(len(item))
 	last := len(l.batches) - 1
 	if last < 0 || !l.batches[last].hasRoom(size, frameRoom) {
 		l.batches = append(l.batches, &batch{open: true})
 		last++
 	}
-	return l.batches[last].append(item, keyed, 1, bytes)
+	return l.batches[last].append(item, keyed, retry, 1, bytes)
 }
 
 func (b *batch) hasRoom(size, frameRoom int) bool {
 	return b.open && len(b.entries) < batchMessagesMax && len(b.items)+size <= min(batchBytesMax, frameRoom)
 }
 
-func (b *batch) append(item []byte, keyed bool, messages, bytes int) *Receipt {
+func (b *batch) append(item []byte, keyed bool, retry uint64, messages, bytes int) *Receipt {
 	b.items = appendBytes(b.items, 2, item)
 	receipt := newReceipt()
-	b.entries = append(b.entries, entry{len(b.items), receipt, messages, bytes, keyed})
+	b.entries = append(b.entries, entry{len(b.items), receipt, messages, bytes, keyed, retry})
 	return receipt
 }
 
 // part is what of the batch satisfies keep; nil when nothing does.
 func (b *batch) part(keep func(position int, e *entry) bool) *batch {
-	part := &batch{atomic: b.atomic, refused: b.refused}
+	part := &batch{atomic: b.atomic, refused: b.refused, lostAt: b.lostAt}
 	start := 0
 	for position := range b.entries {
 		e := b.entries[position]
@@ -151,6 +154,11 @@ func (c *Client) resolve(b *batch, result func(position int) (Published, error))
 	messages, bytes := 0, 0
 	for position, e := range b.entries {
 		e.receipt.published, e.receipt.err = result(position)
+		if e.retry != 0 {
+			// To its caller a message that the client sent twice was published once.
+			e.receipt.published.Duplicate = false
+			c.retryKeys.settle(e.retry)
+		}
 		close(e.receipt.done)
 		messages += e.messages
 		bytes += e.bytes
@@ -162,19 +170,47 @@ func (c *Client) resolveAll(b *batch, err error) {
 	c.resolve(b, func(int) (Published, error) { return Published{}, err })
 }
 
+// withKey gives an item without an idempotency key one of the client's own, where it may have to be retried.
+func (c *Client) withKey(item []byte, keyed bool) (_ []byte, isKeyed bool, retry uint64) {
+	if keyed || !c.cluster {
+		return item, keyed, 0
+	}
+	retry, key := c.retryKeys.take()
+	return appendString(item, itemIdempotencyKey, key), true, retry
+}
+
 // survivors is what of a batch may go out again after its connection was lost; the others are told.
 func (c *Client) survivors(b *batch, maybeStored bool) *batch {
 	if !maybeStored {
 		return b
 	}
-	allKeyed := true
-	for _, e := range b.entries {
-		allKeyed = allKeyed && e.keyed
+	if b.lostAt.IsZero() {
+		b.lostAt = time.Now()
 	}
-	// A part of an atomic batch would break it, so it survives only as a whole.
-	survives := func(_ int, e *entry) bool { return e.keyed && (!b.atomic || allKeyed) }
-	if dead := b.part(func(at int, e *entry) bool { return !survives(at, e) }); dead != nil {
+	return c.keep(b, func(e *entry) bool { return e.keyed && (e.retry == 0 || c.retryKeys.isKept(e.retry)) })
+}
+
+// inTime is what of a batch that is about to go out again the broker will still know; the others are told.
+func (c *Client) inTime(b *batch) *batch {
+	if b.lostAt.IsZero() || time.Since(b.lostAt) <= retryBudget {
+		return b
+	}
+	return c.keep(b, func(e *entry) bool { return e.retry == 0 })
+}
+
+// keep is those that may be sent twice; the others may have been stored. A part of an atomic batch would break it, so it is kept as a
+// whole or not at all.
+func (c *Client) keep(b *batch, may func(*entry) bool) *batch {
+	all := true
+	for i := range b.entries {
+		all = all && may(&b.entries[i])
+	}
+	if all {
+		return b
+	}
+	keeps := func(_ int, e *entry) bool { return !b.atomic && may(e) }
+	if dead := b.part(func(at int, e *entry) bool { return !keeps(at, e) }); dead != nil {
 		c.resolveAll(dead, &DisconnectedError{MaybeStored: true})
 	}
-	return b.part(survives)
+	return b.part(keeps)
 }

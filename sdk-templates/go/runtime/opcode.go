@@ -62,6 +62,9 @@ const (
 	opSchemaDelete          opcode = 0x72
 	opSchemaClients         opcode = 0x73
 	opSchemaClientsResponse opcode = 0x74
+	opClusterStatus         opcode = 0x78
+	opClusterStatusResponse opcode = 0x79
+	opClusterChange         opcode = 0x7a
 )
 
 var opcodeNames = map[opcode]string{
@@ -122,4 +125,7 @@ var opcodeNames = map[opcode]string{
 	opSchemaDelete:          "SCHEMA_DELETE",
 	opSchemaClients:         "SCHEMA_CLIENTS",
 	opSchemaClientsResponse: "SCHEMA_CLIENTS_RESPONSE",
+	opClusterStatus:         "CLUSTER_STATUS",
+	opClusterStatusResponse: "CLUSTER_STATUS_RESPONSE",
+	opClusterChange:         "CLUSTER_CHANGE",
 }

@@ -70,7 +70,8 @@ func (c *Client) submit(ctx context.Context, to destination, message Outgoing) (
 		return nil, ErrClosed
 	}
 	l := c.laneOf(to)
-	receipt := l.push(item, keyed, cost, c.frameRoom)
+	item, keyed, retry := c.withKey(item, keyed)
+	receipt := l.push(item, keyed, retry, cost, c.frameRoom)
 	c.list(l)
 	c.ring()
 	return receipt, nil
@@ -95,22 +96,27 @@ func (c *Client) publishAtomic(ctx context.Context, to destination, messages []O
 		return nil, nil
 	}
 	b := &batch{atomic: true}
+	c.mu.Lock()
 	for _, message := range messages {
-		item, keyed := message.encode()
-		b.append(item, keyed, 0, 0)
+		item, keyed, retry := c.withKey(message.encode())
+		b.append(item, keyed, retry, 0, 0)
 	}
+	c.mu.Unlock()
 	if err := c.checkFrame(len(b.items)); err != nil {
+		c.forgo(b)
 		return nil, err
 	}
 	// What the batch as a whole takes is written down with its first message.
 	b.entries[0].messages = min(len(messages), c.window.maxMessages)
 	b.entries[0].bytes = c.window.cost(len(b.items))
 	if err := c.window.take(ctx, b.entries[0].messages, b.entries[0].bytes); err != nil {
+		c.forgo(b)
 		return nil, err
 	}
 	c.mu.Lock()
 	if c.closing {
 		c.mu.Unlock()
+		c.forgo(b)
 		c.window.give(b.entries[0].messages, b.entries[0].bytes)
 		return nil, ErrClosed
 	}
@@ -124,6 +130,17 @@ func (c *Client) publishAtomic(ctx context.Context, to destination, messages []O
 	c.ring()
 	c.mu.Unlock()
 	return waitForAll(ctx, receipts)
+}
+
+// forgo: the batch never leaves.
+func (c *Client) forgo(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range b.entries {
+		if e.retry != 0 {
+			c.retryKeys.settle(e.retry)
+		}
+	}
 }
 
 // waitForAll gives the error of the message that was to blame, not those of its neighbours.

@@ -24,10 +24,12 @@ const (
 
 type session struct {
 	client *Client
-	conn   net.Conn
-	reader *bufio.Reader
-	agreed agreed
-	began  time.Time
+	// Where the broker was reached.
+	address string
+	conn    net.Conn
+	reader  *bufio.Reader
+	agreed  agreed
+	began   time.Time
 	// Why the reader has ended.
 	broken chan error
 
@@ -59,12 +61,13 @@ type later struct {
 func (c *Client) newSession(l *link) *session {
 	now := time.Now()
 	s := &session{
-		client: c, conn: l.conn, reader: l.reader, agreed: l.agreed, began: now, heardAt: now, saidAt: now,
+		client: c, address: l.address, conn: l.conn, reader: l.reader, agreed: l.agreed, began: now, heardAt: now, saidAt: now,
 		broken: make(chan error, 1), sent: map[uint32]*request{}, leases: map[*lease]struct{}{},
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frameRoom = max(int(l.agreed.maxFrameBytes)-frameOverheadBytes, 1024)
+	c.cluster = l.agreed.cluster
 	c.session = s
 	waiting := c.out
 	c.out = nil
@@ -296,6 +299,9 @@ func (s *session) publishLanes() {
 		l.batches = l.batches[1:]
 		b.open = false
 		c.listed = append(c.listed, l)
+		if b = c.inTime(b); b == nil {
+			continue
+		}
 		s.send(&request{id: c.nextRequest(), op: opPublish, kind: kindPublish, payload: l.payload(b), lane: l, batch: b})
 	}
 }

@@ -437,3 +437,44 @@ type wireExplanation struct {
 	Text    string            `wire:"3,text"`
 	Details map[string]string `wire:"4,details"`
 }
+
+type wireClusterStatus struct {
+}
+
+type wireClusterStatusResponse struct {
+	ClusterID      string               `wire:"1,cluster_id"`
+	NodeID         uint64               `wire:"2,node_id"`
+	Role           string               `wire:"3,role"`
+	Term           uint64               `wire:"4,term"`
+	Leader         *uint64              `wire:"5,leader"`
+	LastLogIndex   uint64               `wire:"6,last_log_index"`
+	CommittedIndex uint64               `wire:"7,committed_index"`
+	AppliedIndex   uint64               `wire:"8,applied_index"`
+	SnapshotIndex  uint64               `wire:"9,snapshot_index"`
+	PurgedIndex    uint64               `wire:"10,purged_index"`
+	Healing        bool                 `wire:"11,healing"`
+	Members        []*wireClusterMember `wire:"12,members"`
+}
+
+type wireClusterMember struct {
+	ID            uint64  `wire:"1,id"`
+	RaftAddress   string  `wire:"2,raft_address"`
+	ClientAddress string  `wire:"3,client_address"`
+	HttpAddress   string  `wire:"4,http_address"`
+	Voter         bool    `wire:"5,voter"`
+	Role          string  `wire:"6,role"`
+	MatchedIndex  *uint64 `wire:"7,matched_index"`
+	Lag           *uint64 `wire:"8,lag"`
+	LastContactMS *uint64 `wire:"9,last_contact_ms"`
+}
+
+type wireClusterChange struct {
+	Add      *wireClusterNode `wire:"1,add"`
+	Remove   *uint64          `wire:"2,remove"`
+	Transfer *uint64          `wire:"3,transfer"`
+}
+
+type wireClusterNode struct {
+	ID          uint64 `wire:"1,id"`
+	RaftAddress string `wire:"2,raft_address"`
+}

@@ -117,6 +117,29 @@ fn keyed_publishes_are_refused_beyond_dedup_max_keys_until_the_window_has_passed
     check_with(few, "publish a!i; publish b!j; publish c; +300s; publish d!j; depth", "dedup full; depth 3");
 }
 
+/// The key that a client gives a publish by itself, so many numbers after its oldest open one.
+fn retry_key(number: u64, back: u64) -> String {
+    format!("\u{1}client-1{number}.{back}")
+}
+
+#[test]
+fn a_publish_that_a_client_sends_again_is_stored_once_and_across_a_crash() {
+    let [one, two, three] = [retry_key(1, 0), retry_key(2, 1), retry_key(3, 0)];
+    check(
+        &format!(
+            "publish a!{one} b!{two}; publish c!{one} d!{two}; crash; +299s; publish e!{two}; publish f!{three}; publish g!{two}; depth"
+        ),
+        "duplicate of a; duplicate of b; duplicate of b; depth 4",
+    );
+}
+
+#[test]
+fn keys_of_clients_do_not_count_toward_dedup_max_keys() {
+    let few = QueueOptions { dedup_max_keys: 1, ..QueueOptions::default() };
+    let [one, two] = [retry_key(1, 0), retry_key(2, 1)];
+    check_with(few, &format!("publish a!{one} b!{two} c!i d!j; publish e!{two}; depth"), "dedup full; duplicate of b; depth 3");
+}
+
 #[test]
 fn a_purge_ends_leases_retries_and_key_locks() {
     check(

@@ -6,6 +6,7 @@
 mod calls;
 mod candidate;
 pub(super) mod clients;
+pub(super) mod cluster;
 mod dead_letters;
 mod explain;
 mod finding;
@@ -45,13 +46,14 @@ pub(super) fn routes() -> OpenApiRouter<HttpState> {
         streams::routes(),
         stats::routes(),
         clients::routes(),
+        cluster::routes(),
         validate::routes(),
     ]
     .into_iter()
     .fold(queues::routes(), OpenApiRouter::merge)
 }
 
-/// Those that wait for a message or a reply.
+/// Those that wait for a message, a reply or another node.
 pub(super) fn patient_routes() -> OpenApiRouter<HttpState> {
-    leases::patient_routes().merge(calls::patient_routes())
+    leases::patient_routes().merge(calls::patient_routes()).merge(cluster::patient_routes())
 }

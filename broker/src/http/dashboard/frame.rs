@@ -5,7 +5,7 @@
 use askama::Template;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use qwerq_proto::wire;
+use qwerq_proto::{ErrorCode, wire};
 
 use crate::http::problem;
 
@@ -23,6 +23,7 @@ pub(super) enum Section {
     Streams,
     Contracts,
     Connections,
+    Cluster,
     Settings,
     /// A page that belongs to none.
     Nowhere,
@@ -42,6 +43,8 @@ pub(super) struct Look {
     theme: Option<&'static str>,
     /// The visitor has a login that can end.
     can_sign_out: bool,
+    /// The broker is a node of a cluster.
+    in_cluster: bool,
 }
 
 impl Look {
@@ -53,7 +56,11 @@ impl Look {
             "dark" => Some("dark"),
             _ => None,
         });
-        Look { theme, can_sign_out }
+        Look { theme, can_sign_out, in_cluster: false }
+    }
+
+    pub(super) fn in_cluster(self, in_cluster: bool) -> Look {
+        Look { in_cluster, ..self }
     }
 
     pub(super) fn frame(self, title: impl Into<String>, section: Section) -> Frame {
@@ -62,6 +69,7 @@ impl Look {
             section,
             theme: self.theme,
             can_sign_out: self.can_sign_out,
+            in_cluster: self.in_cluster,
             has_nav: true,
             version: env!("CARGO_PKG_VERSION"),
         }
@@ -79,6 +87,7 @@ pub(super) struct Frame {
     pub(super) section: Section,
     pub(super) theme: Option<&'static str>,
     pub(super) can_sign_out: bool,
+    in_cluster: bool,
     pub(super) has_nav: bool,
     pub(super) version: &'static str,
 }
@@ -90,9 +99,11 @@ impl Frame {
             (Section::Streams, "/streams", "Streams"),
             (Section::Contracts, "/contracts", "Contracts"),
             (Section::Connections, "/connections", "Clients"),
+            (Section::Cluster, "/cluster", "Cluster"),
             (Section::Settings, "/settings", "Settings"),
         ];
-        items.into_iter().map(|(section, href, text)| NavItem { href, text, is_current: section == self.section }).collect()
+        let shown = items.into_iter().filter(|(section, ..)| *section != Section::Cluster || self.in_cluster);
+        shown.map(|(section, href, text)| NavItem { href, text, is_current: section == self.section }).collect()
     }
 }
 
@@ -128,6 +139,8 @@ struct ErrorContent {
     title: String,
     text: String,
     code: String,
+    /// The dashboard of the node that leads, when it is another one.
+    elsewhere: String,
 }
 
 impl ErrorPage {
@@ -135,11 +148,13 @@ impl ErrorPage {
     pub(super) fn with_status(self, status: StatusCode) -> Response {
         let title = match status {
             StatusCode::NOT_FOUND => "Not here",
+            StatusCode::SERVICE_UNAVAILABLE if self.error.known_code() == Some(ErrorCode::NotLeader) => "Another node leads",
             StatusCode::SERVICE_UNAVAILABLE => "Not now",
             _ => "That did not work",
         };
         let frame = self.look.frame(title, Section::Nowhere);
-        page_with(status, &ErrorContent { frame, title: title.to_owned(), text: self.error.message, code: self.error.name })
+        let elsewhere = self.error.details.get("leader_http").map_or_else(String::new, |address| format!("http://{address}/"));
+        page_with(status, &ErrorContent { frame, title: title.to_owned(), text: self.error.message, code: self.error.name, elsewhere })
     }
 }
 
@@ -172,8 +187,13 @@ mod tests {
     fn what_a_page_prints_is_text() {
         let look = Look::of(&HeaderMap::new(), false);
         let hostile = "<script>alert(1)</script>\"'";
-        let page =
-            ErrorContent { frame: look.frame(hostile, Section::Queues), title: hostile.into(), text: hostile.into(), code: hostile.into() };
+        let page = ErrorContent {
+            frame: look.frame(hostile, Section::Queues),
+            title: hostile.into(),
+            text: hostile.into(),
+            code: hostile.into(),
+            elsewhere: String::new(),
+        };
         let text = page.render().unwrap();
         assert!(!text.contains("<script>alert"), "{text}");
         assert_eq!(text.matches("aria-current=\"page\"").count(), 1);

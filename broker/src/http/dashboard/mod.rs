@@ -6,6 +6,7 @@
 mod asked;
 mod asset;
 mod choice;
+mod cluster;
 mod connections;
 mod consumer;
 mod contract;
@@ -44,6 +45,7 @@ pub(super) fn pages() -> OpenApiRouter<HttpState> {
         .routes(routes!(streams::streams))
         .routes(routes!(contracts::contracts))
         .routes(routes!(connections::connections))
+        .routes(routes!(cluster::cluster))
         .routes(routes!(settings::settings))
         .routes(routes!(options::create))
         .routes(routes!(queue::queue))

@@ -13,7 +13,7 @@ use crate::http::{GroupsOf, QueueStats};
 
 use super::asked::Asked;
 use super::choice::{Choice, choices};
-use super::frame::{Frame, Section, page};
+use super::frame::{ErrorPage, Frame, Section, page};
 use super::pager::{self, Pager};
 use super::visit::Visit;
 
@@ -97,7 +97,8 @@ struct Overview {
     get, path = "/", tag = "dashboard", params(Shown),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn overview(visit: Visit, Asked(shown): Asked<Shown>) -> Response {
+pub(super) async fn overview(visit: Visit, Asked(shown): Asked<Shown>) -> Result<Response, ErrorPage> {
+    visit.leads()?;
     let lately = visit.state().feed.dead_lettered_lately();
     let queues = visit.broker().stats(GroupsOf::None).await.queues;
     let judged = judge(&queues, |at| lately.get(&queues[at].name).copied().unwrap_or(0));
@@ -120,7 +121,7 @@ pub(super) async fn overview(visit: Visit, Asked(shown): Asked<Shown>) -> Respon
     }
     let link = |number| format!("/?q={}&sort={}&page={number}", super::link::encoded(&shown.q), super::link::encoded(&shown.sort));
     let (found, pager) = pager::numbered(found, shown.page.parse().unwrap_or(1), link);
-    page(&Overview {
+    Ok(page(&Overview {
         frame: visit.frame("Queues", Section::Queues),
         is_empty: all == 0,
         first_steps: &FIRST_STEPS,
@@ -131,7 +132,7 @@ pub(super) async fn overview(visit: Visit, Asked(shown): Asked<Shown>) -> Respon
         search: shown.q,
         rows: found.into_iter().map(|(queue, judged)| row(&visit, &queue, judged)).collect(),
         pager,
-    })
+    }))
 }
 
 /// The rates that the broker and each queue have.

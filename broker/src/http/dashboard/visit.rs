@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use prost::Message;
 use qwerq_proto::{Opcode, wire};
 
+use crate::cluster::Role;
 use crate::http::HttpState;
 use crate::net::{LocalSession, Shared};
 
@@ -26,7 +27,7 @@ impl FromRequestParts<HttpState> for Visit {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Visit, Self::Rejection> {
-        let look = Look::of(&parts.headers, state.access().token().is_some());
+        let look = Look::of(&parts.headers, state.access().token().is_some()).in_cluster(state.broker.cluster.is_some());
         Ok(Visit { session: state.session("dashboard"), look, state: state.clone() })
     }
 }
@@ -44,6 +45,14 @@ impl Visit {
         request: &impl Message,
     ) -> Result<Answer, wire::Error> {
         self.session.ask(opcode, request).await
+    }
+
+    /// Refuses what only the node of a cluster that leads can show, where no question to the broker does.
+    pub(super) fn leads(&self) -> Result<(), ErrorPage> {
+        match self.broker().cluster.as_ref().map(|cluster| cluster.status()) {
+            Some(status) if status.role != Role::Leader => Err(self.refused(status.not_leader())),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn refused(&self, error: wire::Error) -> ErrorPage {

@@ -3,7 +3,8 @@
 //! Names that were given once stay. docs/monitoring.md, docs/grafana-dashboard.json and docs/alerts.yml speak of them, and a test compares.
 
 use super::page::{Page, plain, seconds, seconds_of_ms};
-use super::{CallOutcome, Metrics, QUEUES_ONE_BY_ONE, QueueStats, Stats, Transport, process};
+use super::{CallOutcome, Metrics, QUEUES_ONE_BY_ONE, QueueStats, Stats, Transport, cluster, process};
+use crate::cluster::Cluster;
 
 /// Groups that are shown one by one at most, unless told otherwise.
 const GROUPS_ONE_BY_ONE: u64 = 5_000;
@@ -28,6 +29,14 @@ impl Metrics {
         self.latencies(&mut page);
         storage(&mut page, stats);
         self.process(&mut page);
+        page.text
+    }
+
+    /// The same of a node of a cluster: its own families follow.
+    #[must_use]
+    pub(crate) fn render_node(&self, stats: &Stats, one_by_one: Option<bool>, cluster: &Cluster) -> String {
+        let mut page = Page { text: self.render(stats, one_by_one) };
+        cluster::families(&mut page, cluster, &self.leaders);
         page.text
     }
 

@@ -5,6 +5,7 @@
 //! cannot drift from the truth. docs/monitoring.md explains every name. Read on in `instrument.rs` and `families.rs`.
 
 mod call_outcome;
+mod cluster;
 mod families;
 mod figures;
 mod instrument;
@@ -89,6 +90,8 @@ pub struct Metrics {
     pub journal_sync_us: Histogram,
     /// Microseconds that each checkpoint took.
     pub checkpoint_us: Histogram,
+    /// Leaders of the cluster, if there is one.
+    leaders: cluster::Leaders,
     started: Instant,
 }
 
@@ -125,6 +128,7 @@ impl Default for Metrics {
             journal_batch_bytes: Histogram::new(BYTES),
             journal_sync_us: Histogram::new(SYNC_US),
             checkpoint_us: Histogram::new(CHECKPOINT_US),
+            leaders: cluster::Leaders::default(),
             started: Instant::now(),
         }
     }

@@ -104,7 +104,8 @@ fn field_type(field: &FieldDescriptor) -> String {
     };
     match (field.cardinality(), field.containing_oneof()) {
         (Cardinality::Repeated, _) => format!("[]{element}"),
-        (_, Some(_)) => format!("*{element}"),
+        // A message is a pointer as it is.
+        (_, Some(_)) if !element.starts_with('*') => format!("*{element}"),
         _ => element,
     }
 }

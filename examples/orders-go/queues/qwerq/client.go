@@ -33,20 +33,24 @@ type Client struct {
 	subscriptions    map[uint32]*Subscription
 	lastRequest      uint32
 	lastSubscription uint32
-	frameRoom        int // what one frame carries beside its overhead, in bytes, as last negotiated
+	frameRoom        int  // what one frame carries beside its overhead, in bytes, as last negotiated
+	cluster          bool // the broker, when last heard, was a node of a cluster
+	retryKeys        *retryKeys
 	closing          bool
 	closers          []chan error
 	err              error // why there is no connection any more
 }
 
-// Dial connects to the broker at host:port, trying each address once, and says HELLO. ctx bounds the dialling only.
+// Dial connects to the broker at host:port, or to the leader of a cluster by some of its nodes, a:9876,b:9876,c:9876, and says HELLO. It
+// tries each address once, in random order, and goes to the leader that a node names; while a cluster has no leader it keeps trying for ten
+// seconds. ctx bounds the dialling only.
 func Dial(ctx context.Context, address string, options ...DialOption) (*Client, error) {
 	c := &Client{
 		settings: newSettings(address, options), bell: make(chan struct{}, 1), ended: make(chan struct{}),
-		lanes: map[destination]*lane{}, subscriptions: map[uint32]*Subscription{},
+		lanes: map[destination]*lane{}, subscriptions: map[uint32]*Subscription{}, retryKeys: newRetryKeys(),
 	}
 	c.window = newWindow(c.settings.windowMessages, c.settings.windowBytes)
-	link, err := c.connect(ctx, "")
+	link, err := c.connectPatiently(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +147,10 @@ func (c *Client) run(s *session) {
 	patience := &backoff{policy: c.settings.reconnect}
 	for {
 		leader, closed := s.run()
+		if leader == "" {
+			// Whoever led last is the likeliest to lead again.
+			leader = s.address
+		}
 		c.mu.Lock()
 		c.session = nil
 		if closed {

@@ -6,22 +6,36 @@ package qwerq
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 )
 
-const heartbeatDefault = 10 * time.Second
+const (
+	heartbeatDefault = 10 * time.Second
+	// How long the first connection waits for a cluster that has no leader.
+	electionPatience = 10 * time.Second
+	// How long to wait when a node that knows no leader does not say.
+	electionPause = 250 * time.Millisecond
+	// The longest wait between two rounds through a cluster that is there and has no leader.
+	electionPauseMax = 2 * time.Second
+	// What this client would like of the broker: to know whether it is a node of a cluster.
+	featureCluster = "cluster"
+)
 
 // link is a connection on which HELLO has been said and answered.
 type link struct {
-	conn   net.Conn
-	reader *bufio.Reader
-	agreed agreed
+	address string
+	conn    net.Conn
+	reader  *bufio.Reader
+	agreed  agreed
 }
 
 // agreed is what HELLO_ACK settled.
@@ -31,6 +45,7 @@ type agreed struct {
 	windowBytes    int
 	heartbeat      time.Duration // after so long without a word this side sends one
 	silence        time.Duration // after so long without a word from the broker it counts as dead
+	cluster        bool          // the broker is a node of a cluster, so that another one may take over
 }
 
 // refusedHello is the broker's answer no, which another attempt would not change.
@@ -38,14 +53,47 @@ type refusedHello struct{ error }
 
 func (r refusedHello) Unwrap() error { return r.error }
 
-// connect tries the leader, if one is known, and then every address once.
-func (c *Client) connect(ctx context.Context, leader string) (*link, error) {
-	addresses := c.settings.addresses
-	if leader != "" {
-		addresses = append([]string{leader}, addresses...)
+// connectPatiently is the first connection: while a cluster has no leader, it goes on asking for a while.
+func (c *Client) connectPatiently(ctx context.Context) (*link, error) {
+	until := time.Now().Add(electionPatience)
+	for {
+		link, err := c.connect(ctx, "")
+		pause, electing := electingFor(err)
+		if err == nil || !electing {
+			return link, err
+		}
+		pause += rand.N(pause + 1)
+		if time.Now().Add(pause).After(until) {
+			return nil, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// electingFor says that a node of a cluster answered and nobody who leads was found, so that another round makes sense, not before that.
+func electingFor(err error) (time.Duration, bool) {
+	var failed *ConnectError
+	if !errors.As(err, &failed) || failed.electing == 0 {
+		return 0, false
+	}
+	return failed.electing, true
+}
+
+// connect tries the leader, if one is known, and then every address once, and goes where nodes say that the leader is.
+func (c *Client) connect(ctx context.Context, leader string) (*link, error) {
+	round := newRoute(leader, c.settings.addresses)
 	failed := &ConnectError{}
-	for _, address := range addresses {
+	for {
+		address, more := round.next()
+		if !more {
+			return nil, failed
+		}
 		link, err := c.connectTo(ctx, address)
 		if err == nil {
 			return link, nil
@@ -59,8 +107,13 @@ func (c *Client) connect(ctx context.Context, leader string) (*link, error) {
 		}
 		failed.Tried = append(failed.Tried, fmt.Sprintf("%s: %v", address, err))
 		failed.last = err
+		if said := notLeader(err); said != nil {
+			failed.electing = max(failed.electing, cmp.Or(said.RetryAfter, electionPause))
+			if leader := said.Details["leader"]; leader != "" {
+				round.redirect(leader)
+			}
+		}
 	}
-	return nil, failed
 }
 
 func (c *Client) connectTo(ctx context.Context, address string) (*link, error) {
@@ -72,7 +125,7 @@ func (c *Client) connectTo(ctx context.Context, address string) (*link, error) {
 	}
 	// The context ends reads and writes by closing the connection under them.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	l, err := c.hello(conn)
+	l, err := c.hello(address, conn)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -86,9 +139,10 @@ func (c *Client) connectTo(ctx context.Context, address string) (*link, error) {
 	return l, nil
 }
 
-func (c *Client) hello(conn net.Conn) (*link, error) {
+func (c *Client) hello(address string, conn net.Conn) (*link, error) {
 	hello := wireHello{
 		MinProtocol: protocolVersion, MaxProtocol: protocolVersion, ClientName: c.settings.name, ClientVersion: Version, Token: c.settings.token,
+		Features: []string{featureCluster},
 	}
 	if _, err := conn.Write(appendFrame(nil, opHello, 0, marshal(&hello))); err != nil {
 		return nil, err
@@ -114,7 +168,7 @@ func (c *Client) hello(conn net.Conn) (*link, error) {
 		if ack.Protocol != protocolVersion {
 			return nil, refusedHello{protocolError("the broker chose protocol %d, this client speaks %d", ack.Protocol, protocolVersion)}
 		}
-		return &link{conn, reader, agree(&ack, c.settings.heartbeat)}, nil
+		return &link{address, conn, reader, agree(&ack, c.settings.heartbeat)}, nil
 	case opError:
 		var said wireError
 		if err := unmarshal(f.payload, &said); err != nil {
@@ -148,7 +202,7 @@ func agree(ack *wireHelloAck, wanted time.Duration) agreed {
 	}
 	a := agreed{
 		maxFrameBytes: ack.MaxFrameBytes, windowRequests: orMax(ack.PublishWindowRequests), windowBytes: orMax(ack.PublishWindowBytes),
-		heartbeat: heartbeat, silence: 2 * heartbeat,
+		heartbeat: heartbeat, silence: 2 * heartbeat, cluster: slices.Contains(ack.Features, featureCluster),
 	}
 	if a.maxFrameBytes == 0 {
 		a.maxFrameBytes = maxFrameBytesDefault
@@ -166,6 +220,10 @@ func (c *Client) reconnect(patience *backoff, leader string) (*link, error) {
 		pause, ok := patience.next()
 		if !ok {
 			return nil, last
+		}
+		if electing, ok := electingFor(last); ok {
+			// The cluster is there, and an election takes a moment only.
+			pause = max(electing, min(pause, electionPauseMax)) + rand.N(electing+1)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -90,6 +90,8 @@ type ConnectError struct {
 	// Tried has each attempt: the address and what happened there.
 	Tried []string
 	last  error
+	// A node of a cluster answered, and nobody who leads was found: how long to wait before the next round; 0: none did.
+	electing time.Duration
 }
 
 func (e *ConnectError) Error() string {
@@ -164,6 +166,21 @@ func toWireError(err error) *wireError {
 		code = ErrTimeout
 	}
 	return &wireError{Code: uint32(code), Name: code.String(), Message: err.Error()}
+}
+
+// notLeader is what a node said that does not lead; nil: it said something else.
+func notLeader(err error) *Error {
+	var said *Error
+	if errors.As(err, &said) && said.Code == ErrNotLeader {
+		return said
+	}
+	return nil
+}
+
+// callLost: the leader is gone with a call, and nobody knows what became of it.
+func callLost() error {
+	return Fail(ErrResponderLost,
+		"the leader changed, or the connection to it was lost, while the call was under way; whether it ran is not known")
 }
 
 func isOverloaded(err error) bool { return errors.Is(err, ErrOverloaded) }

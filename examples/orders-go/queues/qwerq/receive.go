@@ -33,6 +33,9 @@ func (s *session) receive(f frame, now time.Time) error {
 		if err := f.decode(opError, &said); err != nil {
 			return err
 		}
+		if err := said.fromWire(); notLeader(err) != nil && said.Subscription == nil {
+			return s.depose(err)
+		}
 		if f.correlated {
 			return s.onError(f.id, said.fromWire(), now)
 		}
@@ -46,6 +49,13 @@ func (s *session) receive(f frame, now time.Time) error {
 		return protocolError("%s without a request id", f.op)
 	}
 	return s.onReply(f, now)
+}
+
+// depose: the broker does not lead any more. Whatever it had been asked may be done or not, as on a lost connection, and another one is to
+// be asked.
+func (s *session) depose(said error) error {
+	s.leader = notLeader(said).Details["leader"]
+	return said
 }
 
 func (s *session) forget(id uint32) *request {
@@ -109,6 +119,12 @@ func (s *session) onPublishAck(r *request, f frame, now time.Time) error {
 	if err != nil {
 		s.client.resolveAll(r.batch, &DisconnectedError{MaybeStored: true})
 		return err
+	}
+	for _, result := range ack.Results {
+		if said := result.Error.fromWire(); notLeader(said) != nil {
+			s.sent[r.id] = r // no answer at all
+			return s.depose(said)
+		}
 	}
 	pause := time.Duration(0)
 	again := func(position int, _ *entry) bool {
@@ -347,6 +363,8 @@ func (s *session) lost() {
 		case kindRequest:
 			if !maybeStored || r.repeats {
 				again = append(again, r)
+			} else if r.op == opCall && s.agreed.cluster {
+				r.answer(answer{err: callLost()})
 			} else {
 				r.answer(answer{err: &DisconnectedError{MaybeStored: true}})
 			}

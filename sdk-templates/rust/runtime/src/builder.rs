@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::dial::Dial;
 use crate::error::Error;
+use crate::route;
 
 /// Settings of a client, from [`Client::builder`].
 #[derive(Debug, Clone)]
@@ -21,6 +22,7 @@ pub struct ClientBuilder {
     pub(crate) max_lease: Duration,
     pub(crate) reconnect: Reconnect,
     pub(crate) dial: Dial,
+    pub(crate) any_node: bool,
 }
 
 /// A secret that is never printed.
@@ -61,7 +63,7 @@ impl Reconnect {
 impl ClientBuilder {
     pub(crate) fn new(address: String) -> ClientBuilder {
         ClientBuilder {
-            addresses: vec![address],
+            addresses: route::addresses(&address).collect(),
             token: Token(String::new()),
             name: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -72,13 +74,22 @@ impl ClientBuilder {
             max_lease: Duration::from_secs(12 * 60 * 60),
             reconnect: Reconnect::default(),
             dial: Dial::tcp(),
+            any_node: false,
         }
     }
 
-    /// Another broker to try when the ones before it do not answer.
+    /// More nodes of the cluster: any one that answers leads to the one that serves. One address, or several with commas in between.
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> ClientBuilder {
-        self.addresses.push(address.into());
+        self.addresses.extend(route::addresses(&address.into()));
+        self
+    }
+
+    /// Stays with whichever node of a cluster answers. One that does not lead answers questions about the cluster only; see
+    /// [`Client::cluster_status`].
+    #[must_use]
+    pub fn any_node(mut self) -> ClientBuilder {
+        self.any_node = true;
         self
     }
 
@@ -153,10 +164,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects, trying each address once, and says HELLO.
+    /// Connects and says HELLO. Tries each address once, in random order, and goes to the leader that a node names; while a cluster has no
+    /// leader it keeps trying for ten seconds.
     ///
     /// # Errors
-    /// [`Error::Connect`] when no broker answers; [`Error::Refused`] when one does but refuses the token; [`Error::Protocol`] when it
+    /// [`Error::Connect`] when no broker answers, or none that leads; [`Error::Refused`] when one does but refuses the token; [`Error::Protocol`] when it
     /// shares no protocol version with this client.
     pub async fn connect(self) -> Result<Client, Error> {
         Client::connect_with(self).await

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use qwerq_proto::wire;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::lane::{Batch, Lane};
+use crate::lane::{Batch, Key, Lane};
 use crate::ledger::Note;
 use crate::message::Published;
+use crate::retry_key::RETRY_BUDGET;
 use crate::shared::{Command, Open, Shared};
 
 /// What outlives a connection.
@@ -88,8 +90,20 @@ pub(crate) fn resolve(shared: &Shared, batch: &Batch, results: impl Iterator<Ite
         messages += entry.window_messages as usize;
         bytes += entry.window_bytes as usize;
     }
-    batch.outcome.resolve(batch.entries.iter().map(|entry| entry.index).zip(results));
+    batch.outcome.resolve(batch.entries.iter().zip(results).map(|(entry, result)| (entry.index, as_asked(entry.key, result))));
+    let numbers = || batch.entries.iter().filter_map(|entry| if let Key::Client(number) = entry.key { Some(number) } else { None });
+    if numbers().next().is_some() {
+        shared.retry_keys.settle(numbers());
+    }
     shared.window.give(messages, bytes);
+}
+
+/// To its caller a message that the client sent twice was published once.
+fn as_asked(key: Key, result: Result<Published, Error>) -> Result<Published, Error> {
+    match key {
+        Key::Client(_) => result.map(|published| Published { duplicate: false, ..published }),
+        Key::Caller | Key::None => result,
+    }
 }
 
 pub(crate) fn resolve_all(shared: &Shared, batch: &Batch, error: &Error) {
@@ -97,17 +111,38 @@ pub(crate) fn resolve_all(shared: &Shared, batch: &Batch, error: &Error) {
 }
 
 /// What of a batch may go out again after its connection was lost; the rest is told.
-pub(crate) fn survivors(shared: &Shared, batch: Batch, maybe_stored: bool) -> Option<Batch> {
+pub(crate) fn survivors(shared: &Shared, mut batch: Batch, maybe_stored: bool, now: Instant) -> Option<Batch> {
     if !maybe_stored {
         return Some(batch);
     }
-    // A part of an atomic batch would break it, so it survives only as a whole.
-    let all_keyed = batch.entries.iter().all(|entry| entry.keyed);
-    let survives = |keyed: bool| if batch.atomic { all_keyed } else { keyed };
-    if let Some(dead) = batch.filter(|_, entry| !survives(entry.keyed)) {
-        resolve_all(shared, &dead, &Error::Disconnected { maybe_stored });
+    batch.lost_at.get_or_insert(now);
+    keep(shared, batch, |key| match key {
+        Key::None => false,
+        Key::Caller => true,
+        Key::Client(number) => shared.retry_keys.is_kept(number),
+    })
+}
+
+/// What of a batch that is about to go out again the broker will still know; the rest is told.
+pub(crate) fn in_time(shared: &Shared, batch: Batch, now: Instant) -> Option<Batch> {
+    match batch.lost_at {
+        Some(lost_at) if now.duration_since(lost_at) > RETRY_BUDGET => keep(shared, batch, |key| !matches!(key, Key::Client(_))),
+        _ => Some(batch),
     }
-    batch.filter(|_, entry| survives(entry.keyed))
+}
+
+/// Those that `may` be sent twice; the rest may have been stored. A part of an atomic batch would break it, so it is kept as a whole or
+/// not at all.
+fn keep(shared: &Shared, batch: Batch, may: impl Fn(Key) -> bool) -> Option<Batch> {
+    let all = batch.entries.iter().all(|entry| may(entry.key));
+    if all {
+        return Some(batch);
+    }
+    let keeps = |key: Key| !batch.atomic && may(key);
+    if let Some(dead) = batch.filter(|_, entry| !keeps(entry.key)) {
+        resolve_all(shared, &dead, &Error::Disconnected { maybe_stored: true });
+    }
+    batch.filter(|_, entry| keeps(entry.key))
 }
 
 /// Puts batches back in front of their lanes, in the order in which they were sent.

@@ -24,6 +24,7 @@ use crate::outcome::Outcome;
 use crate::publisher::{Publisher, Receipt};
 use crate::queue::Queue;
 use crate::request::{Repeat, Reply, Request};
+use crate::retry_key::RetryKeys;
 use crate::service::Service;
 use crate::shared::{Command, Fed, Open, Shared};
 use crate::subscription::{ConsumeOptions, StartAt, Subscription};
@@ -77,7 +78,7 @@ pub struct FetchOptions {
 }
 
 impl Client {
-    /// Connects to the broker at `host:port`.
+    /// Connects to the broker at `host:port`, or to the leader of a cluster by some of its nodes, `a:9876,b:9876,c:9876`.
     ///
     /// # Errors
     /// See [`ClientBuilder::connect`].
@@ -304,6 +305,12 @@ impl Client {
 
     pub(crate) fn frame_room(&self) -> usize {
         self.shared().frame_room()
+    }
+
+    /// Keys for publishes without one, where they may have to be retried.
+    pub(crate) fn retry_keys(&self) -> Option<&RetryKeys> {
+        let shared = self.shared();
+        shared.is_cluster().then_some(&shared.retry_keys)
     }
 
     fn shared(&self) -> &Arc<Shared> {

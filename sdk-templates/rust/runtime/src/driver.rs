@@ -1,5 +1,5 @@
 //! The connection's task: connects, runs one session after another over its socket, waits between them, and ends when the client is
-//! closed. All decisions about frames are `session`'s.
+//! closed. All decisions about frames are `session`'s, the order of addresses is `route`'s.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use prost::Message as _;
-use qwerq_proto::{FrameDecoder, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, PROTOCOL_VERSION, encode_frame, wire};
+use qwerq_proto::{ErrorCode, FrameDecoder, MAX_FRAME_BYTES, MAX_FRAME_BYTES_BEFORE_HELLO, Opcode, PROTOCOL_VERSION, encode_frame, wire};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep};
 use tracing::{debug, warn};
@@ -18,7 +18,8 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::carry::Carry;
 use crate::dial::Stream;
-use crate::error::{ConnectError, Error};
+use crate::error::{ConnectError, Error, Refusal};
+use crate::route::Route;
 use crate::session::{Agreed, Exit, Session};
 use crate::shared::Shared;
 
@@ -31,8 +32,22 @@ const READS_MAX: usize = 8;
 /// The heartbeat interval when the broker states none.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 
+/// How long the first connection waits for a cluster that has no leader.
+const ELECTION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait when a node that knows no leader does not say.
+const ELECTION_PAUSE: Duration = Duration::from_millis(250);
+
+/// The longest wait between two rounds through a cluster that is there and has no leader.
+const ELECTION_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What this client would like of the broker; see docs/protocol.md.
+const CLUSTER: &str = "cluster";
+const ANY_NODE: &str = "any-node";
+
 /// A stream on which HELLO has been said and answered.
 struct Link {
+    address: String,
     stream: Box<dyn Stream>,
     input: BytesMut,
     agreed: Agreed,
@@ -40,7 +55,20 @@ struct Link {
 
 /// Connects for the first time and leaves the task running.
 pub(crate) async fn start(shared: Arc<Shared>) -> Result<(), Error> {
-    let link = connect(&shared, None).await?;
+    let until = Instant::now() + ELECTION_PATIENCE;
+    let link = loop {
+        match connect(&shared, None).await {
+            Ok(link) => break link,
+            Err(Unconnected { error, electing: None }) => return Err(error),
+            Err(Unconnected { error, electing: Some(pause) }) => {
+                let pause = pause + jitter(pause);
+                if Instant::now() + pause > until {
+                    return Err(error);
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    };
     tokio::spawn(run(shared, link));
     Ok(())
 }
@@ -50,6 +78,8 @@ async fn run(shared: Arc<Shared>, mut link: Link) {
     let mut backoff = Backoff::new(shared.settings.reconnect);
     loop {
         let began = Instant::now();
+        // Whoever led last is the likeliest to lead again.
+        let last = link.address.clone();
         let mut connection = Connection::new(Arc::clone(&shared), carry, link, began);
         let ended = std::future::poll_fn(|cx| connection.poll(cx)).await;
         let leader = match ended {
@@ -66,10 +96,10 @@ async fn run(shared: Arc<Shared>, mut link: Link) {
                 None
             }
         };
-        carry = connection.session.lost();
+        carry = connection.session.lost(Instant::now());
         drop(connection.stream);
         backoff.connected_for(began.elapsed());
-        link = match reconnect(&shared, &mut carry, &mut backoff, leader).await {
+        link = match reconnect(&shared, &mut carry, &mut backoff, leader.as_deref().unwrap_or(&last)).await {
             Ok(link) => link,
             Err(error) => {
                 carry.fail(&shared, &error);
@@ -80,20 +110,24 @@ async fn run(shared: Arc<Shared>, mut link: Link) {
 }
 
 /// Comes back, or says why not: the client is closed, or its patience is over.
-async fn reconnect(shared: &Arc<Shared>, carry: &mut Carry, backoff: &mut Backoff, leader: Option<String>) -> Result<Link, Error> {
-    let mut last = Error::Disconnected { maybe_stored: false };
+async fn reconnect(shared: &Arc<Shared>, carry: &mut Carry, backoff: &mut Backoff, leader: &str) -> Result<Link, Error> {
+    let mut last = Unconnected { error: Error::Disconnected { maybe_stored: false }, electing: None };
     let mut closing = pin!(std::future::poll_fn(|cx| {
         // Hear first, look second: see `bell`.
         let _ = shared.bell.heard(cx);
         if carry.wants_close(shared) { Poll::Ready(()) } else { Poll::Pending }
     }));
     loop {
-        let Some(pause) = backoff.next() else {
-            return Err(last);
+        let Some(mut pause) = backoff.next() else {
+            return Err(last.error);
         };
+        if let Some(electing) = last.electing {
+            // The cluster is there, and an election takes a moment only.
+            pause = pause.clamp(electing, ELECTION_PAUSE_MAX.max(electing)) + jitter(electing);
+        }
         let attempt = async {
             tokio::time::sleep(pause).await;
-            connect(shared, leader.as_deref()).await
+            connect(shared, Some(leader)).await
         };
         tokio::select! {
             biased;
@@ -105,30 +139,51 @@ async fn reconnect(shared: &Arc<Shared>, carry: &mut Carry, backoff: &mut Backof
                     return Ok(link);
                 }
                 // Trying again would not change the broker's mind.
-                Err(error @ Error::Refused(_)) => return Err(error),
-                Err(error) => {
-                    debug!(%error, "could not connect");
-                    last = error;
+                Err(Unconnected { error: error @ Error::Refused(_), .. }) => return Err(error),
+                Err(unconnected) => {
+                    debug!(error = %unconnected.error, "could not connect");
+                    last = unconnected;
                 }
             },
         }
     }
 }
 
-/// Tries the leader, if one is known, and then every address once.
-async fn connect(shared: &Shared, leader: Option<&str>) -> Result<Link, Error> {
+/// Up to as much.
+fn jitter(most: Duration) -> Duration {
+    Duration::from_micros(rand::random_range(0..=u64::try_from(most.as_micros()).unwrap_or(u64::MAX)))
+}
+
+/// Why a round through the addresses gave no connection.
+struct Unconnected {
+    error: Error,
+    /// A node of a cluster answered, and nobody who leads was found: another round makes sense, not before that.
+    electing: Option<Duration>,
+}
+
+/// Tries the leader, if one is known, and then every address once, and goes where nodes say that the leader is.
+async fn connect(shared: &Shared, leader: Option<&str>) -> Result<Link, Unconnected> {
     let settings = &shared.settings;
+    let mut route = Route::new(leader, &settings.addresses);
     let mut tried = Vec::new();
+    let mut electing = None;
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in leader.into_iter().chain(settings.addresses.iter().map(String::as_str)) {
+    while let Some(address) = route.next() {
         let attempt = async {
-            let stream = settings.dial.open(address).await?;
-            hello(shared, stream).await
+            let stream = settings.dial.open(&address).await?;
+            hello(shared, &address, stream).await
         };
         let outcome = tokio::time::timeout(settings.connect_timeout, attempt).await;
         match outcome {
             Ok(Ok(link)) => return Ok(link),
-            Ok(Err(HelloError::Said(error))) => return Err(error),
+            Ok(Err(HelloError::Said(error))) => return Err(Unconnected { error, electing: None }),
+            Ok(Err(HelloError::NotLeader(refusal))) => {
+                electing = electing.max(Some(refusal.retry_after.unwrap_or(ELECTION_PAUSE)));
+                if let Some(leader) = refusal.detail("leader") {
+                    route.redirect(leader);
+                }
+                last = io::Error::other(Error::Unavailable(refusal));
+            }
             Ok(Err(HelloError::Io(error))) => last = error,
             Err(_) => {
                 let text = format!("no answer within {:?}", settings.connect_timeout);
@@ -137,13 +192,16 @@ async fn connect(shared: &Shared, leader: Option<&str>) -> Result<Link, Error> {
         }
         tried.push(format!("{address}: {last}"));
     }
-    Err(Error::Connect(Arc::new(ConnectError { addr: settings.addresses.join(", "), tried, source: last })))
+    let error = Error::Connect(Arc::new(ConnectError { addr: settings.addresses.join(", "), tried, source: last }));
+    Err(Unconnected { error, electing })
 }
 
 enum HelloError {
     Io(io::Error),
     /// The broker answered, and it was no.
     Said(Error),
+    /// A node of a cluster answered that does not lead.
+    NotLeader(Box<Refusal>),
 }
 
 impl From<io::Error> for HelloError {
@@ -152,7 +210,7 @@ impl From<io::Error> for HelloError {
     }
 }
 
-async fn hello(shared: &Shared, mut stream: Box<dyn Stream>) -> Result<Link, HelloError> {
+async fn hello(shared: &Shared, address: &str, mut stream: Box<dyn Stream>) -> Result<Link, HelloError> {
     let settings = &shared.settings;
     let hello = wire::Hello {
         min_protocol: PROTOCOL_VERSION,
@@ -160,7 +218,7 @@ async fn hello(shared: &Shared, mut stream: Box<dyn Stream>) -> Result<Link, Hel
         client_name: settings.name.clone(),
         client_version: settings.version.clone(),
         token: settings.token.0.clone(),
-        features: Vec::new(),
+        features: [CLUSTER].into_iter().chain(settings.any_node.then_some(ANY_NODE)).map(str::to_owned).collect(),
     };
     let mut out = BytesMut::new();
     encode_frame(&mut out, Opcode::Hello, None, &hello);
@@ -185,12 +243,15 @@ async fn hello(shared: &Shared, mut stream: Box<dyn Stream>) -> Result<Link, Hel
                 return Err(HelloError::Said(Error::protocol(text)));
             }
             let agreed = agree(&ack, settings.heartbeat);
+            // Before anybody can publish on this connection.
+            shared.set_cluster(agreed.cluster);
             debug!(session = ack.session, broker = ack.broker_version, "connected");
-            Ok(Link { stream, input, agreed })
+            Ok(Link { address: address.to_owned(), stream, input, agreed })
         }
         Some(Opcode::Error) => {
             let error = wire::Error::decode(frame.payload).map_err(not_a_broker)?;
             match Error::from(error) {
+                Error::Unavailable(refusal) if refusal.known() == Some(ErrorCode::NotLeader) => Err(HelloError::NotLeader(refusal)),
                 // A broker that is going down is as good as one that is not there.
                 error @ (Error::Unavailable(_) | Error::Fault(_)) => Err(io::Error::other(error).into()),
                 error => Err(HelloError::Said(error)),
@@ -218,6 +279,7 @@ fn agree(ack: &wire::HelloAck, wanted_heartbeat: Option<Duration>) -> Agreed {
         window_bytes: or_max(ack.publish_window_bytes),
         heartbeat: wanted_heartbeat.map_or(heartbeat, |wanted| wanted.min(heartbeat)),
         silence: heartbeat * 2,
+        cluster: ack.features.iter().any(|feature| feature == CLUSTER),
     }
 }
 

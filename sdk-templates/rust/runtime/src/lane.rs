@@ -5,10 +5,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::lock::Lock;
 use crate::message::{Message, Published};
 use crate::outcome::Outcome;
 use crate::publish_frame::Item;
+use crate::retry_key::RetryKeys;
 
 /// Messages of one PUBLISH frame at most.
 pub(crate) const BATCH_MESSAGES_MAX: usize = 256;
@@ -40,6 +43,8 @@ pub(crate) struct Batch {
     pub(crate) atomic: bool,
     /// How often the broker has answered `overloaded`.
     pub(crate) refused: u32,
+    /// When a connection was first lost on which it may have been stored.
+    pub(crate) lost_at: Option<Instant>,
     pub(crate) outcome: Arc<Outcome<Published>>,
     /// More messages may join.
     open: bool,
@@ -56,8 +61,16 @@ pub(crate) struct Entry {
     pub(crate) window_messages: u32,
     /// Payload bytes that it took from the window.
     pub(crate) window_bytes: u32,
-    /// It has an idempotency key, so it may be sent twice.
-    pub(crate) keyed: bool,
+    pub(crate) key: Key,
+}
+
+/// What lets a message be sent twice: an idempotency key, and whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    None,
+    Caller,
+    /// One of the client's own, by its number; see `retry_key`.
+    Client(u64),
 }
 
 /// Where a message's result will be.
@@ -72,17 +85,18 @@ impl Lane {
         Lane { queue, contract, state: Lock::default() }
     }
 
-    /// Appends messages, each with what it took from the window, to batches of at most `frame_room` bytes; calls `placed` with each one's place. Says whether the lane must be
-    /// listed.
+    /// Appends messages, each with what it took from the window, to batches of at most `frame_room` bytes; calls `placed` with each one's
+    /// place. With `keys`, those without an idempotency key get one. Says whether the lane must be listed.
     pub(crate) fn push(
         &self,
         messages: impl Iterator<Item = (Message, u32)>,
         frame_room: usize,
+        keys: Option<&RetryKeys>,
         mut placed: impl FnMut(&Arc<Outcome<Published>>, u32),
     ) -> bool {
         let mut state = self.state.lock();
         for (message, window_bytes) in messages {
-            let item = Item::new(&message);
+            let item = Item::new(&message, keys);
             let bytes = item.encoded_len();
             if !state.batches.back().is_some_and(|batch| batch.has_room(bytes, frame_room)) {
                 state.batches.push_back(Batch::new(false));
@@ -123,14 +137,22 @@ impl Lane {
 
 impl Batch {
     fn new(atomic: bool) -> Batch {
-        Batch { items: Vec::new(), entries: Vec::new(), atomic, refused: 0, outcome: Arc::new(Outcome::new()), open: !atomic }
+        Batch {
+            items: Vec::new(),
+            entries: Vec::new(),
+            atomic,
+            refused: 0,
+            lost_at: None,
+            outcome: Arc::new(Outcome::new()),
+            open: !atomic,
+        }
     }
 
     /// A batch that is stored as a whole or not at all.
-    pub(crate) fn atomic(messages: impl Iterator<Item = Message>) -> Batch {
+    pub(crate) fn atomic(messages: impl Iterator<Item = Message>, keys: Option<&RetryKeys>) -> Batch {
         let mut batch = Batch::new(true);
         for message in messages {
-            batch.append(&Item::new(&message), 0);
+            batch.append(&Item::new(&message, keys), 0);
         }
         batch
     }
@@ -151,13 +173,19 @@ impl Batch {
         let index = u32::try_from(self.entries.len()).expect("a batch holds far fewer than 4 G messages");
         item.encode(&mut self.items);
         let end = u32::try_from(self.items.len()).expect("a frame is far below 4 GiB");
-        self.entries.push(Entry { end, index, window_messages: 1, window_bytes, keyed: item.keyed() });
+        self.entries.push(Entry { end, index, window_messages: 1, window_bytes, key: item.key() });
         index
     }
 
     /// The part of the batch whose entries satisfy `keep`, still answering to the same places.
     pub(crate) fn filter(&self, mut keep: impl FnMut(usize, &Entry) -> bool) -> Option<Batch> {
-        let mut part = Batch { outcome: Arc::clone(&self.outcome), refused: self.refused, open: false, ..Batch::new(self.atomic) };
+        let mut part = Batch {
+            outcome: Arc::clone(&self.outcome),
+            refused: self.refused,
+            lost_at: self.lost_at,
+            open: false,
+            ..Batch::new(self.atomic)
+        };
         let mut start = 0;
         for (position, entry) in self.entries.iter().enumerate() {
             let end = entry.end as usize;

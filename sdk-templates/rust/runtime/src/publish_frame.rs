@@ -10,8 +10,9 @@ use qwerq_proto::{Frame, Opcode, wire};
 use crate::error::{Error, Refusal};
 use crate::fields::{Fields, Value, low_32, malformed};
 use crate::id::MessageId;
-use crate::lane::{Batch, Lane};
+use crate::lane::{Batch, Key, Lane};
 use crate::message::{Durability, Message, Published};
+use crate::retry_key::{RetryKey, RetryKeys};
 use crate::wire_time::{epoch_millis, millis};
 
 /// Protobuf fields of `Publish`.
@@ -38,21 +39,33 @@ mod item {
 #[derive(Debug)]
 pub(crate) struct Item<'m> {
     message: &'m Message,
+    /// The key that it gets when it has none of its caller's.
+    retry_key: Option<RetryKey>,
     headers: Vec<&'m wire::Header>,
     /// Encoded bytes without the field's own tag and length.
     body_len: usize,
 }
 
 impl<'m> Item<'m> {
-    pub(crate) fn new(message: &'m Message) -> Item<'m> {
-        let mut item = Item { message, headers: message.options.headers.wire().iter().collect(), body_len: 0 };
+    /// With `keys`, a message without an idempotency key gets one of the client's own.
+    pub(crate) fn new(message: &'m Message, keys: Option<&RetryKeys>) -> Item<'m> {
+        let retry_key = keys.filter(|_| text(&message.options.idempotency_key).is_empty()).map(RetryKeys::take);
+        let mut item = Item { message, retry_key, headers: message.options.headers.wire().iter().collect(), body_len: 0 };
         item.body_len = item.measure();
         item
     }
 
-    /// It has an idempotency key, so it may be sent twice.
-    pub(crate) fn keyed(&self) -> bool {
-        self.message.options.idempotency_key.as_ref().is_some_and(|key| !key.is_empty())
+    /// What lets it be sent twice.
+    pub(crate) fn key(&self) -> Key {
+        match &self.retry_key {
+            Some(key) => Key::Client(key.number),
+            None if text(&self.message.options.idempotency_key).is_empty() => Key::None,
+            None => Key::Caller,
+        }
+    }
+
+    fn idempotency_key(&self) -> &[u8] {
+        self.retry_key.as_ref().map_or_else(|| text(&self.message.options.idempotency_key), |key| key.text.as_bytes())
     }
 
     /// Bytes that [`Item::encode`] appends.
@@ -67,7 +80,7 @@ impl<'m> Item<'m> {
         bytes_len(item::PAYLOAD, &self.message.payload)
             + headers
             + bytes_len(item::ORDERING_KEY, text(&options.ordering_key))
-            + bytes_len(item::IDEMPOTENCY_KEY, text(&options.idempotency_key))
+            + bytes_len(item::IDEMPOTENCY_KEY, self.idempotency_key())
             + number(item::DELAY_MS, options.delay.map(millis))
             + number(item::DELIVER_AT_MS, options.deliver_at.map(epoch_millis))
             + number(item::TTL_MS, options.ttl.map(millis))
@@ -86,7 +99,7 @@ impl<'m> Item<'m> {
             encoding::message::encode(item::HEADERS, *header, out);
         }
         encode_bytes(item::ORDERING_KEY, text(&options.ordering_key), out);
-        encode_bytes(item::IDEMPOTENCY_KEY, text(&options.idempotency_key), out);
+        encode_bytes(item::IDEMPOTENCY_KEY, self.idempotency_key(), out);
         let numbers = [
             (item::DELAY_MS, options.delay.map(millis)),
             (item::DELIVER_AT_MS, options.deliver_at.map(epoch_millis)),
@@ -268,7 +281,7 @@ mod tests {
                 atomic: true,
                 contract: contract.map_or_else(Bytes::new, |contract| Bytes::copy_from_slice(&contract)),
             };
-            let batch = Batch::atomic(messages.into_iter());
+            let batch = Batch::atomic(messages.into_iter(), None);
             let mut out = BytesMut::new();
             encode(&mut out, 7, &lane, &batch, payload_len(&lane, &batch));
             let frame = FrameDecoder::new(u32::MAX).decode(&mut out).unwrap().unwrap();

@@ -112,7 +112,8 @@ impl Publisher {
             let count = u32::try_from(chunk.len()).expect("at most the chunk's limit");
             match window.take(count, cost_total).await {
                 Ok(()) => {
-                    let listed = self.lane.push(chunk.into_iter(), self.client.frame_room(), |outcome, index| receipt.add(outcome, index));
+                    let (room, keys) = (self.client.frame_room(), self.client.retry_keys());
+                    let listed = self.lane.push(chunk.into_iter(), room, keys, |outcome, index| receipt.add(outcome, index));
                     self.client.list(listed, &self.lane);
                 }
                 Err(error) => (0..count).for_each(|_| receipt.fail(error.clone())),
@@ -146,7 +147,7 @@ impl Publisher {
     /// # Errors
     /// `message-too-large` when one frame cannot carry them all; [`Error::Closed`].
     pub async fn submit_atomic(&self, messages: impl IntoIterator<Item = Message>) -> Result<BatchReceipt, Error> {
-        let mut batch = Batch::atomic(messages.into_iter());
+        let mut batch = Batch::atomic(messages.into_iter(), self.client.retry_keys());
         let mut receipt = BatchReceipt::default();
         if batch.entries.is_empty() {
             return Ok(receipt);
@@ -165,7 +166,8 @@ impl Publisher {
 
     fn enter(&self, message: Message, cost: u32) -> Receipt {
         let mut place = None;
-        let listed = self.lane.push(std::iter::once((message, cost)), self.client.frame_room(), |outcome, index| {
+        let (room, keys) = (self.client.frame_room(), self.client.retry_keys());
+        let listed = self.lane.push(std::iter::once((message, cost)), room, keys, |outcome, index| {
             place = Some(Place { outcome: Arc::clone(outcome), index });
         });
         self.client.list(listed, &self.lane);

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 
 use crate::arrival::{self, Fetched};
 use crate::call::Call;
-use crate::carry::{Carry, Opened, answer, fail_note, put_back, resolve, resolve_all, survivors};
+use crate::carry::{Carry, Opened, answer, fail_note, in_time, put_back, resolve, resolve_all, survivors};
 use crate::error::Error;
 use crate::lane::{BATCH_BYTES_MAX, Batch, Lane};
 use crate::ledger::{Keep, Ledger, Note, Say, Settlement};
@@ -52,6 +52,8 @@ pub(crate) struct Agreed {
     pub(crate) heartbeat: Duration,
     /// After so long without a word from the broker it counts as dead.
     pub(crate) silence: Duration,
+    /// The broker is a node of a cluster, so that another one may take over.
+    pub(crate) cluster: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub(crate) struct Session {
     heard_at: Instant,
     said_at: Instant,
     phase: Phase,
+    /// The broker does not lead any more; perhaps it said who does.
+    deposed: Option<Option<String>>,
 }
 
 /// A correlated frame that has not been answered.
@@ -145,6 +149,7 @@ impl Session {
             heard_at: now,
             said_at: now,
             phase: Phase::Running,
+            deposed: None,
         };
         let numbers: Vec<u32> = session.carry.open.keys().copied().collect();
         for number in numbers {
@@ -177,6 +182,9 @@ impl Session {
 
     /// Whether the session has come to its end, and how.
     pub(crate) fn exit(&mut self, now: Instant) -> Option<Exit> {
+        if let Some(leader) = self.deposed.take() {
+            return Some(Exit::GoAway { leader });
+        }
         match &mut self.phase {
             Phase::Running => None,
             Phase::Draining { until, leader } => {
@@ -263,7 +271,7 @@ impl Session {
     }
 
     /// The connection is gone: tells everybody who cannot be helped, and hands on what the next session can still do.
-    pub(crate) fn lost(mut self) -> Carry {
+    pub(crate) fn lost(mut self, now: Instant) -> Carry {
         for note in self.ledger.close() {
             fail_note(note, &Error::stale_lease());
         }
@@ -275,11 +283,16 @@ impl Session {
         for Sent { end, what } in sent {
             let maybe_stored = end <= self.written;
             match what {
-                What::Publish(lane, batch) => batches.extend(survivors(&self.shared, batch, maybe_stored).map(|b| (lane, b))),
+                What::Publish(lane, batch) => batches.extend(survivors(&self.shared, batch, maybe_stored, now).map(|b| (lane, b))),
                 What::Request(request) if !maybe_stored || request.repeat == Repeat::Safe => {
                     commands.push_back(Command::Request(request));
                 }
                 // Whoever does not wait any more needs no answer, here and below.
+                What::Request(request) if self.agreed.cluster && request.opcode == Opcode::Call => {
+                    let text =
+                        "the leader changed, or the connection to it was lost, while the call was under way; whether it ran is not known";
+                    drop(request.reply.send(Err(Error::local(ErrorCode::ResponderLost, text))));
+                }
                 What::Request(request) => drop(request.reply.send(Err(Error::Disconnected { maybe_stored }))),
                 What::Consume(_) => {}
                 What::Unsubscribe(number, reply) => {
@@ -474,7 +487,9 @@ impl Session {
                 return;
             };
             if let Some(batch) = lane.take() {
-                self.send_publish(Arc::clone(&lane), batch);
+                if let Some(batch) = in_time(&self.shared, batch, Instant::now()) {
+                    self.send_publish(Arc::clone(&lane), batch);
+                }
                 self.carry.lanes.push_back(lane);
             }
         }
@@ -499,6 +514,12 @@ impl Session {
         self.publishing += 1;
         self.publishing_bytes += batch.items.len();
         self.remember(id, What::Publish(lane, batch));
+    }
+
+    /// The broker does not lead any more: whatever it had been asked may be done or not, and another connection is to be asked.
+    fn depose(&mut self, said: &Error) {
+        debug!(%said, "the broker does not lead any more");
+        self.deposed = Some(said.refusal().and_then(|refusal| refusal.detail("leader")).map(str::to_owned));
     }
 
     fn on_reply(&mut self, id: u32, frame: Frame, now: Instant) -> Result<(), Error> {
@@ -566,6 +587,14 @@ impl Session {
             resolve_all(&self.shared, &batch, &Error::Disconnected { maybe_stored: true });
             return Err(Error::protocol(format_args!("PUBLISH_ACK has {got} results for {wanted} messages")));
         }
+        let deposed = ack.results.iter().filter_map(|result| result.as_ref().err()).find(|error| is_not_leader(error));
+        if let Some(error) = deposed {
+            self.depose(error);
+            if let Some(batch) = survivors(&self.shared, batch, true, now) {
+                self.later.push((now, Later::Publish(lane, batch)));
+            }
+            return Ok(());
+        }
         let again = batch.refused < OVERLOADED_RETRIES_MAX && !batch.atomic;
         let retried = |result: &Result<_, Error>| again && matches!(result, Err(error) if is_overloaded(error));
         if ack.any_error && ack.results.iter().any(retried) {
@@ -585,10 +614,15 @@ impl Session {
     }
 
     fn on_error(&mut self, id: u32, error: wire::Error, now: Instant) -> Result<(), Error> {
+        let error = Error::from(error);
+        if is_not_leader(&error) && !self.shared.settings.any_node {
+            // The request stays among those that wait for an answer, as on a lost connection.
+            self.depose(&error);
+            return Ok(());
+        }
         let Some(sent) = self.forget(id) else {
             return Ok(());
         };
-        let error = Error::from(error);
         let pause = error.retry_after().unwrap_or(OVERLOADED_PAUSE);
         match sent.what {
             What::Publish(lane, mut batch) => {
@@ -649,6 +683,10 @@ impl Session {
             }
             None => match Error::from(error) {
                 error @ Error::Protocol(_) => Err(error),
+                error if is_not_leader(&error) => {
+                    self.depose(&error);
+                    Ok(())
+                }
                 error => {
                     warn!(%error, "the broker refused a frame that wants no answer");
                     Ok(())
@@ -733,6 +771,10 @@ impl Session {
         }
         Some(sent)
     }
+}
+
+fn is_not_leader(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::NotLeader)
 }
 
 fn is_overloaded(error: &Error) -> bool {

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use qwerq_proto::{FRAME_OVERHEAD_BYTES, MAX_FRAME_BYTES, Opcode, wire};
 use tokio::sync::oneshot;
@@ -20,6 +20,7 @@ use crate::lane::Lane;
 use crate::ledger::Note;
 use crate::lock::Lock;
 use crate::request::Request;
+use crate::retry_key::RetryKeys;
 use crate::subscription::ConsumeOptions;
 use crate::window::Window;
 
@@ -36,6 +37,9 @@ pub(crate) struct Shared {
     pub(crate) calls_held: AtomicUsize,
     /// What one frame carries at most beside its overhead, in bytes, as last negotiated.
     frame_room: AtomicUsize,
+    /// Whether the broker, when last heard, was a node of a cluster.
+    cluster: AtomicBool,
+    pub(crate) retry_keys: RetryKeys,
 }
 
 /// A queue and the contract that its publishers declare.
@@ -99,6 +103,8 @@ impl Shared {
             next_subscription: AtomicU32::new(1),
             calls_held: AtomicUsize::new(0),
             frame_room: AtomicUsize::new((MAX_FRAME_BYTES - FRAME_OVERHEAD_BYTES) as usize),
+            cluster: AtomicBool::new(false),
+            retry_keys: RetryKeys::new(),
         }
     }
 
@@ -116,6 +122,14 @@ impl Shared {
 
     pub(crate) fn set_frame_room(&self, bytes: usize) {
         self.frame_room.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.cluster.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_cluster(&self, is: bool) {
+        self.cluster.store(is, Ordering::Relaxed);
     }
 
     /// The lane of that queue and contract.

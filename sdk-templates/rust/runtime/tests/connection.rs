@@ -266,7 +266,7 @@ async fn a_subscription_that_is_refused_after_a_reconnect_ends_or_waits() {
     drop(peer);
     let mut peer = broker.accept().await;
     let (id, _) = peer.expect::<wire::Consume>(Opcode::Consume).await;
-    peer.error(id, ErrorCode::NotLeader.with("not me")).await;
+    peer.error(id, ErrorCode::StorageFull.with("not now")).await;
     let (id, _) = peer.expect::<wire::Consume>(Opcode::Consume).await;
     peer.error(id, ErrorCode::QueueNotFound.with("deleted")).await;
     let error = subscription.next().await.unwrap().unwrap_err();

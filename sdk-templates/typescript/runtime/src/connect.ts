@@ -1,10 +1,11 @@
-// From an address to a session's makings: dials, says HELLO, hears HELLO_ACK. Tries every address once.
+// From an address to a session's makings: dials, says HELLO, hears HELLO_ACK. Goes where nodes say that the leader is.
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import { ConnectError, FaultError, ProtocolError, QwerqError, UnavailableError, fromWire } from "./errors.js";
 import { FRAME_BYTES_BEFORE_HELLO, type Frame, FrameDecoder, encodeFrame } from "./frame.js";
 import { Opcode } from "./opcode.js";
+import { Route, leaderAddress } from "./route.js";
 import type { Agreed } from "./session.js";
 import type { Dial, Transport, TransportEvents } from "./transport.js";
 import { ErrorSchema, HelloAckSchema, HelloSchema } from "./wire_pb.js";
@@ -17,6 +18,12 @@ const HEARTBEAT_DEFAULT_MS = 10_000;
 
 /** What a broker means that does not say its frame limit. */
 const FRAME_BYTES_DEFAULT = 16 * 1024 * 1024;
+
+/** How long to wait when a node that knows no leader does not say. */
+const ELECTION_PAUSE_MS = 250;
+
+/** What this client would like of the broker: to know whether it is a node of a cluster. */
+const CLUSTER = "cluster";
 
 /** What one attempt needs to know. */
 export interface HelloOptions {
@@ -31,17 +38,39 @@ export interface HelloOptions {
 
 /** A connection that has been agreed on. Its events go to whatever `attach` names. */
 export interface Link {
+  readonly address: string;
   readonly transport: Transport;
   readonly decoder: FrameDecoder;
   readonly agreed: Agreed;
   attach(events: TransportEvents): void;
 }
 
-/** Tries the addresses in their order. A broker that answers and says no is believed. */
-export async function connectAny(addresses: readonly string[], options: HelloOptions, signal: AbortSignal): Promise<Link> {
+/** Why a round through the addresses of a cluster gave no connection: nobody who leads was found, so another round makes sense. */
+export class Electing extends ConnectError {
+  /** How long to wait before that. */
+  readonly pauseMs: number;
+
+  constructor(tried: readonly string[], cause: unknown, pauseMs: number) {
+    super(tried, cause);
+    this.pauseMs = pauseMs;
+  }
+}
+
+/**
+ * Tries the leader, if one is known, and then every address once, and goes where nodes say that the leader is. A broker that answers and
+ * says no is believed.
+ */
+export async function connectAny(
+  leader: string | undefined,
+  addresses: readonly string[],
+  options: HelloOptions,
+  signal: AbortSignal,
+): Promise<Link> {
+  const route = new Route(leader, addresses);
   const tried: string[] = [];
   let last: unknown;
-  for (const address of addresses) {
+  let pauseMs: number | undefined;
+  for (let address = route.next(); address !== undefined; address = route.next()) {
     signal.throwIfAborted();
     try {
       return await connectOne(address, options, signal);
@@ -51,11 +80,18 @@ export async function connectAny(addresses: readonly string[], options: HelloOpt
       if (error instanceof QwerqError && !(error instanceof UnavailableError || error instanceof FaultError)) {
         throw error;
       }
+      if (error instanceof QwerqError && error.code === "not-leader") {
+        pauseMs = Math.max(pauseMs ?? 0, error.retryAfterMs ?? ELECTION_PAUSE_MS);
+        const named = leaderAddress(address, error.details);
+        if (named !== undefined) {
+          route.redirect(named);
+        }
+      }
       last = error;
       tried.push(`${address}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  throw new ConnectError(tried, last);
+  throw pauseMs === undefined ? new ConnectError(tried, last) : new Electing(tried, last, pauseMs);
 }
 
 async function connectOne(address: string, options: HelloOptions, signal: AbortSignal): Promise<Link> {
@@ -119,10 +155,12 @@ async function sayHello(address: string, options: HelloOptions, signal: AbortSig
       clientName: options.clientName,
       clientVersion: options.clientVersion,
       token: options.token,
+      features: [CLUSTER],
     });
     transport.write(encodeFrame(Opcode.Hello, undefined, toBinary(HelloSchema, hello)));
     const agreed = agree(await answer, options.heartbeatMs);
     return {
+      address,
       transport,
       decoder,
       agreed,
@@ -161,6 +199,7 @@ function agree(frame: Frame, wantedHeartbeatMs: number | undefined): Agreed {
     silenceMs: heartbeatMs * 2,
     session: ack.session,
     brokerVersion: ack.brokerVersion,
+    cluster: ack.features.includes(CLUSTER),
   };
 }
 

@@ -201,6 +201,12 @@ export function fromWire(error: WireError): QwerqError {
   }
 }
 
+/** The leader is gone with a call: nobody knows what became of it. */
+export function callLost(): UnavailableError {
+  const message = "the leader changed, or the connection to it was lost, while the call was under way; whether it ran is not known";
+  return new UnavailableError("responder-lost", message, { number: 2005 });
+}
+
 /** The lease ended with its connection, its subscription or its time. */
 export function staleLease(): RefusedError {
   const message = "the lease ended with its connection, its subscription or its time; the message is delivered again, settle that delivery";

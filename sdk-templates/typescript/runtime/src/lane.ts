@@ -26,6 +26,8 @@ export interface Batch {
   readonly atomic: boolean;
   /** How often the broker has answered `overloaded`. */
   readonly refused: number;
+  /** When a connection was first lost on which it may have been stored. */
+  readonly lostAt?: number | undefined;
 }
 
 /** The way out of one queue, under one contract. */
@@ -96,6 +98,6 @@ export class Lane {
 }
 
 /** A batch of those entries. */
-export function batchOf(entries: readonly Entry[], atomic: boolean, refused: number): Batch {
-  return { entries, bytes: entries.reduce((sum, entry) => sum + itemSize(entry.item), 0), atomic, refused };
+export function batchOf(entries: readonly Entry[], atomic: boolean, refused: number, lostAt?: number): Batch {
+  return { entries, bytes: entries.reduce((sum, entry) => sum + itemSize(entry.item), 0), atomic, refused, lostAt };
 }

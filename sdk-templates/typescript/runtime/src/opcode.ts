@@ -59,6 +59,9 @@ export const Opcode = {
   SchemaDelete: 0x72,
   SchemaClients: 0x73,
   SchemaClientsResponse: 0x74,
+  ClusterStatus: 0x78,
+  ClusterStatusResponse: 0x79,
+  ClusterChange: 0x7a,
 } as const;
 
 const NAMES: ReadonlyMap<number, string> = new Map(

@@ -6,6 +6,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type QwerqError, fromWire } from "./errors.js";
 import { formatId, parseId } from "./message_id.js";
 import { Reader } from "./reader.js";
+import type { RetryKey } from "./retry_key.js";
 import { Durability, ErrorSchema, type Header, HeaderSchema, PublishItemSchema, PublishSchema } from "./wire_pb.js";
 
 /** String headers, by name. */
@@ -57,6 +58,8 @@ export interface Item {
   readonly bytes: Uint8Array;
   /** Whether it has an idempotency key, so that it may go out twice. */
   readonly keyed: boolean;
+  /** The number of the key, if it is one of the client's own; see `retry_key`. */
+  readonly retry: number | undefined;
 }
 
 // Field numbers times eight, plus 2: what has a length.
@@ -74,9 +77,14 @@ export function wireHeaders(headers: HeadersInit | undefined): Header[] {
   return pairs.map(([name, value]: [string, string]) => create(HeaderSchema, { name, value }));
 }
 
-/** The message of one item. Its payload is copied, so that the caller may go on with it. */
-export function encodeItem(payload: Uint8Array, options: PublishOptions): Item {
-  const rest = encodeOptions(options);
+/** Whether the caller gave the message a key. */
+export function hasKey(options: PublishOptions): boolean {
+  return options.idempotencyKey !== undefined && options.idempotencyKey !== "";
+}
+
+/** The message of one item, under the client's own key if it is to have one. Its payload is copied, so that the caller may go on with it. */
+export function encodeItem(payload: Uint8Array, options: PublishOptions, key?: RetryKey): Item {
+  const rest = encodeOptions(key === undefined ? options : { ...options, idempotencyKey: key.text });
   const head = payload.length === 0 ? 0 : 1 + varintSize(payload.length);
   const bytes = new Uint8Array(head + payload.length + rest.length);
   if (payload.length > 0) {
@@ -84,7 +92,7 @@ export function encodeItem(payload: Uint8Array, options: PublishOptions): Item {
     bytes.set(payload, writeVarint(bytes, 1, payload.length));
   }
   bytes.set(rest, head + payload.length);
-  return { bytes, keyed: options.idempotencyKey !== undefined && options.idempotencyKey !== "" };
+  return { bytes, keyed: key !== undefined || hasKey(options), retry: key?.number };
 }
 
 /** All of an item but its payload. */

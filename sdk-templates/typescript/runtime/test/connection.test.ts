@@ -52,7 +52,7 @@ test("every_address_is_tried_and_named", async (t) => {
   await broker.close();
   await assert.rejects(connectClient([gone, "[::1]:1"]), (error) => {
     assert.ok(error instanceof ConnectError && error.retryable);
-    assert.match(error.message, new RegExp(`${gone}.*\\[::1\\]:1`));
+    assert.ok(error.message.includes(gone) && error.message.includes("[::1]:1"));
     return true;
   });
   const other = await ScriptedBroker.listen();

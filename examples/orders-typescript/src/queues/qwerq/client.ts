@@ -13,9 +13,10 @@ import { type QwerqError, UnavailableError, fromWire } from "./errors.js";
 import { type Entry, Lane } from "./lane.js";
 import type { Say } from "./ledger.js";
 import { Opcode } from "./opcode.js";
-import { type HeadersInit, type Item, type Published, type PublishOptions, encodeItem, itemSize, wireHeaders } from "./publish.js";
+import { type HeadersInit, type Item, type Published, type PublishOptions, encodeItem, hasKey, itemSize, wireHeaders } from "./publish.js";
 import type { Reply, Request } from "./request.js";
 import { type CallContext, Responder, type ServeOptions } from "./responder.js";
+import { addressesOf } from "./route.js";
 import { type ConsumeOptions, type StartAt, Subscription, wireStartAt } from "./subscription.js";
 import { type Dial, dial } from "./transport.js";
 import { Window } from "./window.js";
@@ -115,11 +116,13 @@ export type Settlement =
   | { readonly extendMs: number };
 
 /**
- * Connects to a broker: `host:port` by TCP, `ws://host:port` by WebSocket. Of several addresses each is tried once, in order.
- * Throws ConnectError when none answers, RefusedError when one does but refuses the token.
+ * Connects to a broker: `host:port` by TCP, `ws://host:port` by WebSocket; or to the leader of a cluster by some of its nodes, as an array
+ * or with commas in between. Tries each address once, in random order, and goes to the leader that a node names; while a cluster has no
+ * leader it keeps trying for ten seconds. Throws ConnectError when no broker answers, or none that leads, RefusedError when one does but
+ * refuses the token.
  */
 export async function connectClient(address: string | readonly string[], options: ConnectOptions = {}): Promise<Client> {
-  const client = new Client(typeof address === "string" ? [address] : address, options);
+  const client = new Client(addressesOf(address), options);
   await client.connected(options.signal);
   return client;
 }
@@ -179,12 +182,17 @@ export class Client implements AsyncDisposable {
 
   /** Hands one message in and resolves as soon as the window has room for it. */
   async submit(queue: string, payload: Uint8Array, options: PublishOptions = {}, contract: Uint8Array = NO_CONTRACT): Promise<Receipt> {
-    const item = encodeItem(payload, options);
+    const item = this.#encode(payload, options);
     const cost = this.#window.cost(itemSize(item));
-    if (!this.#window.tryTake(1, cost)) {
-      await this.#window.take(1, cost, options.signal);
+    try {
+      if (!this.#window.tryTake(1, cost)) {
+        await this.#window.take(1, cost, options.signal);
+      }
+      this.#checkOpen(1, cost);
+    } catch (error) {
+      this.#settle(item);
+      throw error;
     }
-    this.#checkOpen(1, cost);
     const result = this.#enter(this.#lane(queue, contract), item, cost);
     // A receipt may be dropped.
     result.catch(() => {});
@@ -203,21 +211,26 @@ export class Client implements AsyncDisposable {
 
   /** Publishes all or none, in one frame. Throws the refusal of the first bad message. */
   async publishAtomic(queue: string, messages: Iterable<OutMessage>, contract: Uint8Array = NO_CONTRACT): Promise<Published[]> {
-    const items = Array.from(messages, ({ payload, options }) => encodeItem(payload, options ?? {}));
+    const items = Array.from(messages, ({ payload, options }) => this.#encode(payload, options ?? {}));
     if (items.length === 0) {
       return [];
     }
     const places = Math.min(items.length, this.#window.messagesMax);
     const cost = this.#window.cost(items.reduce((sum, item) => sum + itemSize(item), 0));
-    await this.#window.take(places, cost);
-    this.#checkOpen(places, cost);
+    try {
+      await this.#window.take(places, cost);
+      this.#checkOpen(places, cost);
+    } catch (error) {
+      items.forEach((item) => this.#settle(item));
+      throw error;
+    }
     const results = await new Promise<(Published | QwerqError)[]>((resolve) => {
       const done: (Published | QwerqError)[] = [];
       let missing = items.length;
       const entries: Entry[] = items.map((item, at) => ({
         item,
         done: (result) => {
-          done[at] = result;
+          done[at] = this.#asAsked(item, result);
           missing -= 1;
           if (missing === 0) {
             this.#window.give(places, cost);
@@ -382,12 +395,32 @@ export class Client implements AsyncDisposable {
     this.#driver.wake();
   }
 
+  /** An item; in a cluster one without an idempotency key gets one of the client's own. */
+  #encode(payload: Uint8Array, options: PublishOptions): Item {
+    const wantsKey = this.#driver.agreed?.cluster === true && !hasKey(options);
+    return encodeItem(payload, options, wantsKey ? this.#driver.work.retryKeys.take() : undefined);
+  }
+
+  /** The item will not be sent again. */
+  #settle(item: Item): void {
+    if (item.retry !== undefined) {
+      this.#driver.work.retryKeys.settle(item.retry);
+    }
+  }
+
+  /** To its caller a message that the client sent twice was published once. */
+  #asAsked(item: Item, result: Published | QwerqError): Published | QwerqError {
+    this.#settle(item);
+    return item.retry === undefined || result instanceof Error || !result.duplicate ? result : { ...result, duplicate: false };
+  }
+
   #enter(lane: Lane, item: Item, cost: number): Promise<Published> {
     return new Promise((resolve, reject) => {
       lane.push({
         item,
-        done: (result) => {
+        done: (given) => {
           this.#window.give(1, cost);
+          const result = this.#asAsked(item, given);
           if (result instanceof Error) {
             reject(result);
           } else {

@@ -2,10 +2,18 @@
 // Keeps one connection open: connects, hands the work to a session, and comes back when the session is lost.
 
 import { Backoff, type ReconnectOptions } from "./backoff.js";
-import { type HelloOptions, type Link, connectAny } from "./connect.js";
+import { Electing, type HelloOptions, type Link, connectAny } from "./connect.js";
 import { ClosedError, DisconnectedError, ProtocolError, QwerqError, RefusedError } from "./errors.js";
 import type { Request, Work } from "./request.js";
+import { RetryKeys } from "./retry_key.js";
+import { leaderAddress } from "./route.js";
 import { type Agreed, type Exit, Session } from "./session.js";
+
+/** How long the first connection waits for a cluster that has no leader. */
+const ELECTION_PATIENCE_MS = 10_000;
+
+/** The longest wait between two rounds through a cluster that is there and has no leader. */
+const ELECTION_PAUSE_MS_MAX = 2_000;
 
 /** What the driver needs to know. */
 export interface DriverOptions extends HelloOptions {
@@ -24,7 +32,7 @@ export type ConnectionState =
 
 /** The connection of one client, through all its sessions. */
 export class Driver {
-  readonly work: Work = { requests: [], lanes: [], feeds: new Map(), closing: false };
+  readonly work: Work = { requests: [], lanes: [], feeds: new Map(), closing: false, retryKeys: new RetryKeys() };
   readonly #options: DriverOptions;
   readonly #backoff: Backoff;
   readonly #stop = new AbortController();
@@ -44,7 +52,22 @@ export class Driver {
   /** Connects for the first time. */
   async connect(signal: AbortSignal | undefined): Promise<void> {
     const either = signal === undefined ? this.#stop.signal : anyOf([signal, this.#stop.signal]);
-    this.#begin(await connectAny(this.#options.addresses, this.#options, either));
+    const until = performance.now() + ELECTION_PATIENCE_MS;
+    for (;;) {
+      try {
+        this.#begin(await connectAny(undefined, this.#options.addresses, this.#options, either));
+        return;
+      } catch (error) {
+        if (!(error instanceof Electing)) {
+          throw error;
+        }
+        const pauseMs = error.pauseMs * (1 + Math.random());
+        if (performance.now() + pauseMs > until) {
+          throw error;
+        }
+        await sleep(pauseMs, either);
+      }
+    }
   }
 
   /** The session, while there is one. */
@@ -111,7 +134,9 @@ export class Driver {
     const session = new Session(this.work, link.transport, link.decoder, link.agreed, this.#options.maxLeaseMs, (exit) => {
       this.#session = undefined;
       this.#backoff.lasted(performance.now() - began);
-      this.#over(exit);
+      // Whoever led last is the likeliest to lead again.
+      const named = exit.how === "goaway" ? leaderAddress(link.address, exit.details) : undefined;
+      this.#over(exit, named ?? link.address);
     });
     this.#session = session;
     this.#agreed = link.agreed;
@@ -124,7 +149,7 @@ export class Driver {
     });
   }
 
-  #over(exit: Exit): void {
+  #over(exit: Exit, leader: string): void {
     if (exit.how === "closed") {
       this.#end(new ClosedError());
       return;
@@ -135,17 +160,16 @@ export class Driver {
       return;
     }
     this.#options.onConnection?.({ state: "lost", why: exit.how === "lost" ? exit.why : new Error("the broker is going away") });
-    void this.#reconnect(exit.how === "goaway" ? exit.leader : undefined);
+    void this.#reconnect(leader);
   }
 
   /** Comes back, or says why not. */
-  async #reconnect(leader: string | undefined): Promise<void> {
-    const addresses = leader === undefined ? this.#options.addresses : [leader, ...this.#options.addresses];
+  async #reconnect(leader: string): Promise<void> {
     let last: QwerqError = new DisconnectedError(false);
     for (let pause = this.#backoff.next(); pause !== undefined; pause = this.#backoff.next()) {
       try {
-        await sleep(pause, this.#stop.signal);
-        const link = await connectAny(addresses, this.#options, this.#stop.signal);
+        await sleep(last instanceof Electing ? electionPause(pause, last) : pause, this.#stop.signal);
+        const link = await connectAny(leader, this.#options.addresses, this.#options, this.#stop.signal);
         this.#backoff.connected();
         this.#begin(link);
         return;
@@ -187,6 +211,11 @@ export class Driver {
     this.#options.onConnection?.({ state: "closed", why: error });
     this.#closeDone?.(unsent ? new DisconnectedError(false) : undefined);
   }
+}
+
+/** The cluster is there, and an election takes a moment only. */
+function electionPause(pause: number, { pauseMs }: Electing): number {
+  return Math.max(pauseMs, Math.min(pause, ELECTION_PAUSE_MS_MAX)) + Math.random() * pauseMs;
 }
 
 /** A pause that a signal ends. */

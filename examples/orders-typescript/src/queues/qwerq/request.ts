@@ -5,6 +5,7 @@ import type { Arrival } from "./arrival.js";
 import type { QwerqError } from "./errors.js";
 import type { Lane } from "./lane.js";
 import type { Ledger } from "./ledger.js";
+import type { RetryKeys } from "./retry_key.js";
 import type { Call, ConsumeAck } from "./wire_pb.js";
 
 /** A correlated frame and who waits for its reply. */
@@ -57,4 +58,6 @@ export interface Work {
   readonly feeds: Map<number, Feed>;
   /** The client is closing: nothing new comes. */
   closing: boolean;
+  /** Keys for publishes without one, where they may have to be retried. */
+  readonly retryKeys: RetryKeys;
 }

@@ -8,13 +8,14 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 
 import { decodeDeliver, decodeFetched } from "./arrival.js";
-import { DisconnectedError, ProtocolError, type QwerqError, RefusedError, fromWire, staleLease } from "./errors.js";
+import { DisconnectedError, ProtocolError, type QwerqError, RefusedError, callLost, fromWire, staleLease } from "./errors.js";
 import { type Frame, FrameDecoder, encodeFrame } from "./frame.js";
-import { BATCH_BYTES_MAX, type Batch, type Lane, batchOf } from "./lane.js";
+import { BATCH_BYTES_MAX, type Batch, type Entry, type Lane, batchOf } from "./lane.js";
 import { Ledger, type Note, encodeNote, failNote } from "./ledger.js";
 import { Opcode, opcodeName } from "./opcode.js";
-import { decodePublishAck, encodePublish } from "./publish.js";
+import { type Item, decodePublishAck, encodePublish } from "./publish.js";
 import type { Feed, Request, Work } from "./request.js";
+import { RETRY_BUDGET_MS } from "./retry_key.js";
 import type { Transport } from "./transport.js";
 import {
   CallResponseSchema,
@@ -61,10 +62,12 @@ export interface Agreed {
   readonly silenceMs: number;
   readonly session: string;
   readonly brokerVersion: string;
+  /** The broker is a node of a cluster, so that another one may take over. */
+  readonly cluster: boolean;
 }
 
-/** How a session ended: closed by this side, sent away by the broker (perhaps to a leader), or lost. */
-export type Exit = { how: "closed" } | { how: "goaway"; leader: string | undefined } | { how: "lost"; why: unknown };
+/** How a session ended: closed by this side, sent away by the broker (perhaps to a leader, as the details say), or lost. */
+export type Exit = { how: "closed" } | { how: "goaway"; details: Readonly<Record<string, string>> } | { how: "lost"; why: unknown };
 
 type What =
   | { kind: "publish"; lane: Lane; batch: Batch }
@@ -274,7 +277,8 @@ export class Session {
       if (lane === undefined) {
         return;
       }
-      const batch = lane.take();
+      const taken = lane.take();
+      const batch = taken === undefined ? undefined : inTime(taken);
       lane.listed = !lane.empty;
       if (lane.listed) {
         this.#work.lanes.push(lane);
@@ -336,7 +340,8 @@ export class Session {
     const quiet = this.#sent.size === 0 && this.#outBytes === 0;
     if (this.#draining !== undefined) {
       if ((quiet && this.ledger.held === 0) || performance.now() >= this.#draining.until) {
-        this.#finish({ how: "goaway", leader: this.#draining.leader }, () => this.#transport.close());
+        const { leader } = this.#draining;
+        this.#finish({ how: "goaway", details: leader === undefined ? {} : { leader } }, () => this.#transport.close());
       }
     } else if (this.#unsubscribed && quiet) {
       this.#finish({ how: "closed" }, () => this.#transport.close());
@@ -438,6 +443,11 @@ export class Session {
     }
   }
 
+  /** The broker does not lead any more: whatever it had been asked may be done or not, and another connection is to be asked. */
+  #depose(said: QwerqError): void {
+    this.#finish({ how: "goaway", details: said.details }, () => this.#transport.destroy());
+  }
+
   #onReply(id: number, frame: Frame): void {
     const what = this.#forget(id);
     switch (what?.kind) {
@@ -490,6 +500,14 @@ export class Session {
       resolveAll(batch, new DisconnectedError(true));
       throw new ProtocolError("malformed-message", `PUBLISH_ACK has ${results.length} results for ${entries.length} messages`);
     }
+    const deposed = results.find((result): result is QwerqError => result instanceof Error && result.code === "not-leader");
+    if (deposed !== undefined) {
+      const rest = this.#survivors(batch, new DisconnectedError(true));
+      if (rest !== undefined) {
+        this.#putBack([{ lane, batch: rest }]);
+      }
+      return this.#depose(deposed);
+    }
     const again = batch.refused < OVERLOADED_RETRIES_MAX && !batch.atomic;
     const overloaded: number[] = [];
     let pauseMs: number | undefined;
@@ -506,14 +524,19 @@ export class Session {
         entries.filter((_, at) => overloaded.includes(at)),
         false,
         batch.refused + 1,
+        batch.lostAt,
       );
       this.#later(pauseMs, () => this.#putBack([{ lane, batch: part }]));
     }
   }
 
   #onError(id: number, wire: WireError): void {
-    const what = this.#forget(id);
     const error = fromWire(wire);
+    if (error.code === "not-leader") {
+      // The request stays among those that wait for an answer, as on a lost connection.
+      return this.#depose(error);
+    }
+    const what = this.#forget(id);
     const overloaded = error.code === "overloaded";
     const pauseMs = error.retryAfterMs ?? OVERLOADED_PAUSE_MS;
     switch (what?.kind) {
@@ -563,6 +586,9 @@ export class Session {
     const stated = fromWire(error);
     if (stated instanceof ProtocolError) {
       throw stated;
+    }
+    if (stated.code === "not-leader") {
+      this.#depose(stated);
     }
   }
 
@@ -675,7 +701,7 @@ export class Session {
       const error = new DisconnectedError(maybe);
       switch (what.kind) {
         case "publish": {
-          const batch = survivors(what.batch, maybe, error);
+          const batch = maybe ? this.#survivors(what.batch, error) : what.batch;
           if (batch !== undefined) {
             batches.push({ lane: what.lane, batch });
           }
@@ -688,7 +714,7 @@ export class Session {
           if (!maybe || what.request.safe) {
             requests.push(what.request);
           } else {
-            what.request.reject(error);
+            what.request.reject(this.agreed.cluster && what.request.opcode === Opcode.Call ? callLost() : error);
           }
           break;
         case "unsubscribe":
@@ -706,20 +732,33 @@ export class Session {
     this.#work.requests.unshift(...requests);
     this.#putBack(batches);
   }
+
+  /** What of a batch may go out again after its connection was lost; the rest is told. */
+  #survivors(batch: Batch, error: QwerqError): Batch | undefined {
+    const { retryKeys } = this.#work;
+    const kept = ({ keyed, retry }: Item): boolean => keyed && (retry === undefined || retryKeys.isKept(retry));
+    return keep({ ...batch, lostAt: batch.lostAt ?? performance.now() }, kept, error);
+  }
 }
 
-/** What of a batch may go out again; the rest is told. A part of an atomic batch would break it, so it survives only as a whole. */
-function survivors(batch: Batch, maybe: boolean, error: QwerqError): Batch | undefined {
-  if (!maybe) {
+/** What of a batch that is about to go out again the broker will still know; the rest is told. */
+function inTime(batch: Batch): Batch | undefined {
+  const late = batch.lostAt !== undefined && performance.now() - batch.lostAt > RETRY_BUDGET_MS;
+  return late ? keep(batch, (item) => item.retry === undefined, new DisconnectedError(true)) : batch;
+}
+
+/**
+ * Those that may be sent twice; the rest may have been stored. A part of an atomic batch would break it, so it is kept as a whole or not at
+ * all.
+ */
+function keep(batch: Batch, may: (item: Item) => boolean, error: QwerqError): Batch | undefined {
+  if (batch.entries.every((entry) => may(entry.item))) {
     return batch;
   }
-  const all = batch.entries.every((entry) => entry.item.keyed);
-  const survives = (keyed: boolean): boolean => (batch.atomic ? all : keyed);
-  for (const entry of batch.entries.filter((entry) => !survives(entry.item.keyed))) {
-    entry.done(error);
-  }
-  const entries = batch.entries.filter((entry) => survives(entry.item.keyed));
-  return entries.length === 0 ? undefined : batchOf(entries, batch.atomic, batch.refused);
+  const keeps = ({ item }: Entry): boolean => !batch.atomic && may(item);
+  const entries = batch.entries.filter(keeps);
+  batch.entries.filter((entry) => !keeps(entry)).forEach((entry) => entry.done(error));
+  return entries.length === 0 ? undefined : batchOf(entries, batch.atomic, batch.refused, batch.lostAt);
 }
 
 function resolveAll(batch: Batch, error: QwerqError): void {

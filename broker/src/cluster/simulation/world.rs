@@ -1,0 +1,438 @@
+//! A run: a cluster, its clients, and a while of everything going wrong; then everything goes well, and what was promised must be there.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use tempfile::TempDir;
+
+use super::clients::Clients;
+use super::disk::Failure;
+use super::ledger::{Covered, Ledger};
+use super::network::{Net, Weather};
+use super::node::{Node, address};
+use super::runtime::{self, WORLD, dice, spawn_on, up_to};
+
+/// What clocks may differ by, in millionths, either way.
+const DRIFT: usize = 40_000;
+
+/// How long a run may take to do what is left once all is well.
+const RECOVERY: Duration = Duration::from_secs(120);
+
+pub(super) struct World {
+    home: TempDir,
+    ledger: Ledger,
+    net: Net,
+    clients: Clients,
+    nodes: Vec<Node>,
+    /// Nodes that are no members any more.
+    removed: Arc<Mutex<BTreeSet<u64>>>,
+    next_node: u64,
+    /// What comes back when, by true time.
+    returns: Vec<(Duration, Return)>,
+    /// A change of the members is under way.
+    changing: Arc<AtomicBool>,
+    fails: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Return {
+    Node(u64),
+    Awake(u64),
+    Weather,
+}
+
+fn home() -> TempDir {
+    // Nothing here survives the run, so memory is as good as a disk.
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// A run of a seed: what it covered, and its trace.
+pub(super) fn run(seed: u64, prints: bool, fails: bool) -> (Covered, Vec<String>) {
+    let _ending = runtime::begin(seed);
+    let mut world = World::new(prints, fails);
+    world.storm();
+    world.recover();
+    world.judge();
+    let outcome = (world.ledger.covered(), world.ledger.trace());
+    for node in &mut world.nodes {
+        node.crash(false);
+    }
+    outcome
+}
+
+impl World {
+    fn new(prints: bool, fails: bool) -> World {
+        let ledger = Ledger::new(prints);
+        let net = Net::new(ledger.clone());
+        let clients = Clients {
+            net: net.clone(),
+            publishing: Arc::default(),
+            calm: Arc::new(AtomicBool::new(!fails)),
+            sessions: Arc::new(AtomicU64::new(1)),
+        };
+        let home = home();
+        let size = dice(|rng| rng.pick(&[3, 3, 3, 4, 5]));
+        let members: BTreeSet<u64> = (1..=size).collect();
+        let mut world = World {
+            home,
+            ledger,
+            net,
+            clients,
+            nodes: Vec::new(),
+            removed: Arc::default(),
+            next_node: size + 1,
+            returns: Vec::new(),
+            changing: Arc::default(),
+            fails,
+        };
+        for id in &members {
+            let mut node = world.make(*id);
+            node.found(&members);
+            node.start();
+            world.nodes.push(node);
+        }
+        let publishers = dice(|rng| 2 + rng.below(3));
+        for publisher in 0..u64::try_from(publishers).expect("few") {
+            let count = dice(|rng| u64::try_from(8 + rng.below(25)).expect("few"));
+            world.clients.publishing.fetch_add(1, Ordering::Relaxed);
+            spawn_on(WORLD, world.clients.clone().publish(publisher + 1, publisher * 1_000, count));
+        }
+        for _ in 0..dice(|rng| 2 + rng.below(2)) {
+            spawn_on(WORLD, world.clients.clone().consume());
+        }
+        world
+    }
+
+    fn make(&self, id: u64) -> Node {
+        let drift = dice(|rng| rng.below(2 * DRIFT + 1));
+        runtime::drift(id, i64::try_from(drift).expect("small") - i64::try_from(DRIFT).expect("small"));
+        Node::new(id, &self.net, self.home.path())
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, duration: Duration) {
+        let until = runtime::now() + duration;
+        loop {
+            while runtime::step() {
+                self.look_after_nodes();
+            }
+            self.look_after_nodes();
+            if runtime::step() {
+                continue;
+            }
+            let at = self.returns.iter().map(|(at, _)| *at).min();
+            if at.is_some_and(|at| at <= runtime::now()) {
+                self.come_back();
+                continue;
+            }
+            if !runtime::advance(at.map_or(until, |at| at.min(until))) && runtime::now() >= until {
+                return;
+            }
+        }
+    }
+
+    fn look_after_nodes(&mut self) {
+        for at in 0..self.nodes.len() {
+            self.nodes[at].serve_disk();
+            if let Some(why) = self.nodes[at].is_over() {
+                let node = &mut self.nodes[at];
+                self.ledger.note(node.id, why);
+                if why.contains("snapshot") {
+                    node.crash(false);
+                    node.start();
+                } else {
+                    if why.contains("disk") {
+                        self.ledger.count(|covered| &mut covered.failed_syncs);
+                    }
+                    node.crash(why.contains("write"));
+                    let id = node.id;
+                    self.returns.push((runtime::now() + up_to(10, 1_000), Return::Node(id)));
+                }
+            }
+        }
+    }
+
+    fn come_back(&mut self) {
+        let now = runtime::now();
+        let due: Vec<Return> = self.returns.extract_if(.., |(at, _)| *at <= now).map(|(_, what)| what).collect();
+        for what in due {
+            match what {
+                Return::Node(id) => {
+                    if let Some(node) = self.nodes.iter_mut().find(|node| node.id == id && node.up.is_none()) {
+                        node.start();
+                    }
+                }
+                Return::Awake(id) => {
+                    self.ledger.note(id, "goes on");
+                    runtime::pause(id, false);
+                }
+                Return::Weather => {
+                    self.ledger.note(WORLD, "has fair weather");
+                    self.net.set_weather(Weather::fair());
+                }
+            }
+        }
+    }
+
+    /// The while of everything going wrong.
+    fn storm(&mut self) {
+        let until = Duration::from_secs(dice(|rng| u64::try_from(6 + rng.below(8)).expect("few")));
+        // A cluster that has nothing yet is dull.
+        self.pass(up_to(500, 2_500));
+        while runtime::now() < until {
+            if self.fails {
+                self.go_wrong();
+            }
+            self.pass(up_to(50, 900));
+        }
+    }
+
+    fn later(&mut self, from_ms: usize, to_ms: usize, what: Return) {
+        self.returns.push((runtime::now() + up_to(from_ms, to_ms), what));
+    }
+
+    /// A node that is up.
+    fn somebody(&self) -> Option<usize> {
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|at| self.nodes[*at].up.is_some()).collect();
+        (!up.is_empty()).then(|| up[dice(|rng| rng.below(up.len()))])
+    }
+
+    /// Lets those go that were removed, as an operator would.
+    fn let_go(&mut self) {
+        let removed = std::mem::take(&mut *self.removed.lock().unwrap());
+        self.nodes.retain_mut(|node| {
+            let stays = !removed.contains(&node.id);
+            if !stays {
+                self.ledger.note(node.id, "is let go");
+                node.crash(false);
+            }
+            stays
+        });
+    }
+
+    fn go_wrong(&mut self) {
+        self.let_go();
+        let Some(at) = self.somebody() else { return };
+        let id = self.nodes[at].id;
+        match dice(|rng| rng.below(100)) {
+            0..20 => self.cut(id),
+            20..32 => {
+                let mut weather = self.net.weather();
+                (weather.loss, weather.repeats) = dice(|rng| (rng.below(25), rng.below(20)));
+                weather.delay_ms = dice(|rng| rng.pick(&[2, 10, 60]));
+                self.ledger.note(WORLD, format!("has bad weather: {weather:?}"));
+                self.net.set_weather(weather);
+                self.later(200, 3_000, Return::Weather);
+            }
+            32..47 => {
+                self.ledger.note(id, "is paused");
+                self.ledger.count(|covered| &mut covered.pauses);
+                runtime::pause(id, true);
+                self.later(50, 3_000, Return::Awake(id));
+            }
+            47..63 => {
+                let power = dice(|rng| rng.percent(60));
+                self.crash(at, power);
+            }
+            63..70 => {
+                // All at once.
+                self.ledger.note(WORLD, "loses its power");
+                for at in 0..self.nodes.len() {
+                    if self.nodes[at].up.is_some() {
+                        self.crash(at, true);
+                    }
+                }
+            }
+            70..78 => {
+                let (after, how) = dice(|rng| (u64::try_from(rng.below(30)).expect("few"), rng.pick(&[Failure::Crash, Failure::Sync])));
+                self.ledger.note(id, format!("is to fail by {how:?} after {after} steps of its disk"));
+                self.nodes[at].journal.arm(after, how);
+            }
+            78..84 => self.damage(at),
+            84..88 => {
+                if let Some(end) = self.net.end(id) {
+                    self.ledger.note(id, "is told to ask for votes");
+                    spawn_on(id, async move { drop(end.raft.trigger().elect().await) });
+                }
+            }
+            _ => self.change_members(),
+        }
+    }
+
+    fn crash(&mut self, at: usize, power: bool) {
+        let node = &mut self.nodes[at];
+        let id = node.id;
+        self.ledger.note(id, if power { "loses its power" } else { "is killed" });
+        self.ledger.count(|covered| &mut covered.crashes);
+        node.crash(power);
+        self.later(0, 2_500, Return::Node(id));
+    }
+
+    /// Cuts a node off, or some links of it, or the links of one direction; its clients too, or not.
+    fn cut(&mut self, id: u64) {
+        let mut weather = self.net.weather();
+        let (to, from, all, clients) = dice(|rng| (rng.percent(75), rng.percent(75), rng.percent(70), rng.percent(30)));
+        for other in self.net.nodes() {
+            if other == id || !(all || dice(|rng| rng.percent(50))) {
+                continue;
+            }
+            if to {
+                weather.cut.insert((other, id));
+            }
+            if from {
+                weather.cut.insert((id, other));
+            }
+        }
+        if clients {
+            weather.cut.extend([(WORLD, id), (id, WORLD)]);
+        }
+        self.ledger.note(WORLD, format!("cuts links: {:?}", weather.cut));
+        self.ledger.count(|covered| &mut covered.cuts);
+        self.net.set_weather(weather);
+        self.later(200, 4_000, Return::Weather);
+    }
+
+    /// Damages a node's journal. Not two at a time: what two of three have lost is lost.
+    fn damage(&mut self, at: usize) {
+        let others_heal = self.nodes.iter_mut().any(|node| node.up.is_none() || node.is_healing());
+        if others_heal || self.changing.load(Ordering::Relaxed) {
+            return;
+        }
+        let node = &mut self.nodes[at];
+        let id = node.id;
+        node.crash(false);
+        if node.damage() {
+            self.ledger.note(id, "has damaged files");
+        }
+        // At once: while it is away it counts as nobody's damage.
+        node.start();
+    }
+
+    /// Takes a node up, lets one go, or both.
+    fn change_members(&mut self) {
+        if self.changing.load(Ordering::Relaxed) || self.nodes.iter_mut().any(Node::is_healing) {
+            return;
+        }
+        let Some(leader) = self.nodes.iter().find(|node| node.shown().serving.is_some()).map(|node| node.id) else { return };
+        let Some(end) = self.net.end(leader) else { return };
+        let voters: BTreeSet<u64> = end.raft.metrics().borrow().membership_config.membership().voter_ids().collect();
+        let shrinks = voters.len() > 3 && dice(|rng| rng.percent(50));
+        let grows = voters.len() < 5 && !shrinks;
+        let leaves = (shrinks || dice(|rng| rng.percent(50))).then(|| {
+            let others: Vec<u64> = voters.iter().copied().filter(|id| *id != leader).collect();
+            others[dice(|rng| rng.below(others.len()))]
+        });
+        let joins = grows.then(|| {
+            let id = self.next_node;
+            self.next_node += 1;
+            let mut node = self.make(id);
+            node.start();
+            self.nodes.push(node);
+            id
+        });
+        let leaves = leaves.filter(|_| voters.len() > 3 || joins.is_some());
+        self.ledger.note(WORLD, format!("changes the members at node {leader}: {joins:?} joins, {leaves:?} leaves"));
+        self.changing.store(true, Ordering::Relaxed);
+        let (ledger, removed, done) = (self.ledger.clone(), Arc::clone(&self.removed), Finish(Arc::clone(&self.changing)));
+        spawn_on(leader, async move {
+            // However it ends.
+            let _done = done;
+            if let Some(id) = joins {
+                let added = end.raft.add_learner(id, address(id), false).await.is_ok();
+                runtime::sleep(Duration::from_millis(300)).await;
+                if !added || end.raft.change_membership(ChangeMembers::AddVoterIds([id].into()), true).await.is_err() {
+                    return;
+                }
+                ledger.note(id, "votes now");
+                ledger.count(|covered| &mut covered.joined);
+            }
+            if let Some(id) = leaves
+                && end.raft.change_membership(ChangeMembers::RemoveVoters([id].into()), false).await.is_ok()
+            {
+                ledger.note(id, "was removed");
+                ledger.count(|covered| &mut covered.left);
+                removed.lock().unwrap().insert(id);
+            }
+        });
+    }
+
+    /// Lets everything go well until all is done.
+    fn recover(&mut self) {
+        self.ledger.note(WORLD, "is well from now on");
+        self.clients.calm.store(true, Ordering::Relaxed);
+        self.returns.clear();
+        self.net.set_weather(Weather::fair());
+        for node in &mut self.nodes {
+            runtime::pause(node.id, false);
+            if node.up.is_none() {
+                node.start();
+            }
+        }
+        let until = runtime::now() + RECOVERY;
+        while !self.is_done() {
+            let missing = (self.ledger.open(), self.ledger.undelivered());
+            assert!(
+                runtime::now() < until,
+                "the cluster does not recover: {} publishers wait, acknowledged and never settled: {:?}, stored and never settled: {:?}, nodes: {:?}",
+                self.clients.publishing.load(Ordering::Relaxed),
+                missing.0,
+                missing.1,
+                self.nodes.iter().map(|node| (node.id, node.shown().applied, node.shown().serving)).collect::<Vec<_>>()
+            );
+            self.pass(Duration::from_millis(500));
+        }
+    }
+
+    /// The members, once nothing changes them any more.
+    fn members(&self) -> Option<BTreeSet<u64>> {
+        let leader = self.nodes.iter().find(|node| node.shown().serving.is_some())?;
+        let end = self.net.end(leader.id)?;
+        let metrics = end.raft.metrics();
+        let metrics = metrics.borrow();
+        Some(metrics.membership_config.membership().nodes().map(|(id, _)| *id).collect())
+    }
+
+    fn is_done(&mut self) -> bool {
+        for node in &mut self.nodes {
+            node.is_healing();
+        }
+        if self.clients.publishing.load(Ordering::Relaxed) > 0 || self.changing.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(members) = self.members() else { return false };
+        // Of changes that were cut short.
+        let strangers = self.nodes.iter().map(|node| node.id).filter(|id| !members.contains(id));
+        self.removed.lock().unwrap().extend(strangers);
+        self.let_go();
+        if !self.ledger.undelivered().is_empty() {
+            return false;
+        }
+        let shown: Vec<_> = self.nodes.iter().map(|node| node.shown().applied).collect();
+        shown.iter().all(|applied| *applied == shown[0] && *applied > 0)
+    }
+
+    /// What must hold at the end.
+    fn judge(&mut self) {
+        let open = self.ledger.open();
+        assert!(open.is_empty(), "acknowledged and not delivered: {open:?}");
+        let states: Vec<_> = self.nodes.iter().map(|node| (node.id, node.shown())).collect();
+        for (id, shown) in &states {
+            let (first, other) = &states[0];
+            assert!(shown.state == other.state, "nodes {first} and {id} disagree:\n{}\n{}", other.state, shown.state);
+        }
+        self.ledger.note(WORLD, format!("agrees on {}", states[0].1.state));
+    }
+}
+
+/// Says that a change has ended when it is dropped.
+struct Finish(Arc<AtomicBool>);
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
