@@ -63,11 +63,47 @@ fn the_broker_of_the_compose_file_is_the_one_of_the_image() {
     let name = service["image"].as_str().expect("it has an image");
     assert!(quickstart.contains(&format!(" {name}\n")), "the quickstart runs another image than {name}");
 
-    let help = Command::new(BINARY).args(["serve", "--help"]).output().expect("the binary runs").stdout;
-    let help = String::from_utf8(help).expect("help is text").split_whitespace().collect::<Vec<_>>().join(" ");
     for variable in service["environment"].as_object().expect("it has variables").keys() {
-        assert!(help.contains(&format!("[env: {variable}]")), "`serve` knows no {variable}");
+        assert!(help().contains(&format!("[env: {variable}]")), "`serve` knows no {variable}");
     }
+}
+
+/// What `serve` says of itself, on one line.
+fn help() -> String {
+    let help = Command::new(BINARY).args(["serve", "--help"]).output().expect("the binary runs").stdout;
+    String::from_utf8(help).expect("help is text").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_nodes_of_the_cluster_find_each_other() {
+    let Some(project) = project(&["compose.cluster.yaml"]) else { return };
+    let services = project["services"].as_object().expect("services");
+    let nodes: Vec<_> = services.iter().filter(|(name, _)| name.starts_with("node")).collect();
+    assert_eq!(nodes.len(), 3);
+    let exposed = image("EXPOSE");
+    let mut published = BTreeSet::new();
+    for (name, node) in &nodes {
+        let environment = node["environment"].as_object().expect("it has variables");
+        let value = |variable: &str| environment.get(variable).and_then(Value::as_str);
+        assert_eq!(value("QWERQ_CLUSTER_NODE_ID"), name.strip_prefix("node"));
+        assert_eq!(value("QWERQ_CLUSTER_ADVERTISE"), Some(name.as_str()));
+        assert_eq!(values(node, "volumes", "target"), image("VOLUME"));
+        for variable in environment.keys() {
+            assert!(help().contains(&format!("[env: {variable}]")), "`serve` knows no {variable}");
+        }
+        for port in node["ports"].as_array().expect("it publishes ports") {
+            assert!(exposed.contains(&port["target"].to_string()), "the image does not listen on {port}");
+            assert!(published.insert(port["published"].to_string()), "two nodes publish {port}");
+        }
+    }
+    // One begins the cluster, and names the others.
+    let beginners = nodes.iter().filter(|(_, node)| node["environment"].get("QWERQ_CLUSTER_BOOTSTRAP").is_some());
+    let [(_, beginner)] = beginners.collect::<Vec<_>>()[..] else { panic!("one node begins the cluster") };
+    let peers = beginner["environment"]["QWERQ_CLUSTER_PEERS"].as_str().expect("it names the others");
+    assert_eq!(peers, "2=node2:9878,3=node3:9878");
+    assert!(exposed.contains(&"9878".to_owned()));
+    let brokers = services["client"]["environment"]["QWERQ_BROKER"].as_str().expect("the client knows them");
+    assert_eq!(brokers, "node1:9876,node2:9876,node3:9876");
 }
 
 #[test]

@@ -20,7 +20,7 @@ func main() {
 }
 
 func run(files []string) error {
-	options, err := cli.NewProjectOptions(files, cli.WithName("qwer-q"))
+	options, err := cli.NewProjectOptions(files, cli.WithName("qwer-q"), cli.WithProfiles([]string{"*"}))
 	if err != nil {
 		return err
 	}

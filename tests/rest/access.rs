@@ -17,7 +17,12 @@ fn routes(broker: &Broker, headers: &[(&str, &str)]) -> Vec<(String, String)> {
     let document = ask(broker.http, "GET", "/api/v1/openapi.json", headers, b"").ok();
     let mut routes = Vec::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
-        let filled = path.replace("{queue}", "orders").replace("{group}", "billing").replace("{version}", "1").replace("{file}", "api.js");
+        let filled = path
+            .replace("{queue}", "orders")
+            .replace("{group}", "billing")
+            .replace("{version}", "1")
+            .replace("{file}", "api.js")
+            .replace("{id}", "2");
         assert!(!filled.contains('{'), "{path} has a parameter that this test knows no value for");
         for method in item.as_object().expect("operations").keys() {
             routes.push((method.to_uppercase(), filled.clone()));

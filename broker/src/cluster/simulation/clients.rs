@@ -1,5 +1,5 @@
 //! Publishers, which send a message again under its idempotency key until somebody acknowledges it, and consumers, which work, fail, forget
-//! and come back. Both look for the node that serves by asking.
+//! and come back; others ask how much there is. All look for the node that serves by asking.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,9 +67,23 @@ impl Clients {
                 node = None;
                 sleep(up_to(5, 120)).await;
             }
-            sleep(up_to(0, 400)).await;
+            // Sometimes for so long that a leader that was cut off has nothing to find that out by.
+            sleep(if self.goes_wrong(4) { up_to(1_000, 5_000) } else { up_to(0, 400) }).await;
         }
         self.publishing.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Asks for what must be fresh for as long as the run takes, the same node while it answers.
+    pub(super) async fn look(self) {
+        let mut node = None;
+        loop {
+            sleep(up_to(20, 150)).await;
+            let Some(at) = node.or_else(|| self.somebody()) else { continue };
+            node = self.ask(at, |answer| Command::Look { answer }).await.map(|_| at);
+            if node.is_some() {
+                self.net.ledger.count(|covered| &mut covered.looks);
+            }
+        }
     }
 
     /// Consumes for as long as the run takes.

@@ -22,6 +22,7 @@ pub(super) struct Covered {
     pub(super) acknowledged: u64,
     pub(super) deliveries: u64,
     pub(super) settled: u64,
+    pub(super) looks: u64,
     pub(super) duplicates: u64,
     pub(super) reigns: u64,
     pub(super) deposed: u64,
@@ -33,6 +34,7 @@ pub(super) struct Covered {
     pub(super) purges: u64,
     pub(super) healed: u64,
     pub(super) failed_syncs: u64,
+    pub(super) slow_disks: u64,
     pub(super) joined: u64,
     pub(super) left: u64,
 }
@@ -40,11 +42,12 @@ pub(super) struct Covered {
 impl Covered {
     /// What every run of many seeds must have seen. A turn that outlives its reign is not among it: Raft takes proposals in order, so that takes
     /// a term that is lost and won again between two of its steps. The rule for it is held by the tests of `tenure.rs`.
-    fn counts(&self) -> [(&'static str, u64); 15] {
+    fn counts(&self) -> [(&'static str, u64); 17] {
         [
             ("acknowledged", self.acknowledged),
             ("deliveries", self.deliveries),
             ("settled", self.settled),
+            ("looks", self.looks),
             ("duplicates", self.duplicates),
             ("reigns", self.reigns),
             ("deposed", self.deposed),
@@ -55,6 +58,7 @@ impl Covered {
             ("purges", self.purges),
             ("healed", self.healed),
             ("failed syncs", self.failed_syncs),
+            ("slow disks", self.slow_disks),
             ("joined", self.joined),
             ("left", self.left),
         ]
@@ -64,6 +68,7 @@ impl Covered {
         self.acknowledged += other.acknowledged;
         self.deliveries += other.deliveries;
         self.settled += other.settled;
+        self.looks += other.looks;
         self.duplicates += other.duplicates;
         self.reigns += other.reigns;
         self.deposed += other.deposed;
@@ -75,6 +80,7 @@ impl Covered {
         self.purges += other.purges;
         self.healed += other.healed;
         self.failed_syncs += other.failed_syncs;
+        self.slow_disks += other.slow_disks;
         self.joined += other.joined;
         self.left += other.left;
     }

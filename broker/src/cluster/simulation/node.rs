@@ -43,6 +43,8 @@ pub(super) struct Node {
     pub(super) journal: SimFiles,
     /// What the journal of a fresh directory begins after.
     begins_after: Option<Applied>,
+    /// Its disk takes its time.
+    pub(super) slow: bool,
     pub(super) up: Option<Up>,
 }
 
@@ -68,7 +70,7 @@ impl Node {
     /// A node with an empty disk.
     pub(super) fn new(id: u64, net: &Net, home: &std::path::Path) -> Node {
         let dir = home.join(format!("node-{id}"));
-        Node { id, net: net.clone(), dir, points: files(), journal: files(), begins_after: None, up: None }
+        Node { id, net: net.clone(), dir, points: files(), journal: files(), begins_after: None, slow: false, up: None }
     }
 
     /// Makes it one of those that a cluster begins with.
@@ -255,8 +257,11 @@ impl Node {
         }
         *busy = true;
         let (desk, busy) = (Arc::clone(&up.desk), Arc::clone(&up.busy));
-        let slow = dice(|rng| rng.percent(2));
-        let takes = up_to(0, if slow { 150 } else { 3 });
+        let stalls = dice(|rng| rng.percent(2));
+        let takes = match self.slow {
+            true => up_to(50, 700),
+            false => up_to(0, if stalls { 150 } else { 3 }),
+        };
         spawn_on(self.id, async move {
             sleep(takes).await;
             desk.lock().unwrap().work();

@@ -35,11 +35,32 @@ const NUMBERS: u8 = b'~';
 
 /// What a client wants.
 pub(super) enum Command {
-    Publish { number: Number, key: u64, answer: Answer<bool> },
-    Consume { session: u64, deliveries: mpsc::UnboundedSender<Delivered>, answer: Answer<()> },
-    Ack { session: u64, lease: LeaseId, answer: Answer<()> },
-    Nack { session: u64, lease: LeaseId },
-    Closed { session: u64 },
+    Publish {
+        number: Number,
+        key: u64,
+        answer: Answer<bool>,
+    },
+    Consume {
+        session: u64,
+        deliveries: mpsc::UnboundedSender<Delivered>,
+        answer: Answer<()>,
+    },
+    Ack {
+        session: u64,
+        lease: LeaseId,
+        answer: Answer<()>,
+    },
+    Nack {
+        session: u64,
+        lease: LeaseId,
+    },
+    Closed {
+        session: u64,
+    },
+    /// A question whose answer must be fresh: how many messages the queue has.
+    Look {
+        answer: Answer<u64>,
+    },
 }
 
 /// A message at a consumer.
@@ -89,6 +110,7 @@ enum Reply {
     Published { number: Number, duplicate: bool, answer: Answer<bool> },
     Consuming { answer: Answer<()> },
     Settled { answer: Answer<()> },
+    Seen { depth: u64, answer: Answer<u64> },
 }
 
 struct Session {
@@ -329,6 +351,10 @@ impl Shard {
                 }
                 self.sessions.remove(&session);
             }
+            Command::Look { answer } => {
+                let depth = u64::try_from(self.numbers.len()).expect("few");
+                self.replies.push(Reply::Seen { depth, answer });
+            }
         }
     }
 
@@ -540,6 +566,7 @@ impl Shard {
                 Reply::Consuming { answer } | Reply::Settled { answer } => {
                     self.net.carry_back(self.node, WORLD, (), move |()| answer.give(()));
                 }
+                Reply::Seen { depth, answer } => self.net.carry_back(self.node, WORLD, depth, move |depth| answer.give(depth)),
             }
         }
         for (session, delivered) in deliveries {

@@ -41,6 +41,8 @@ pub(super) struct World {
 enum Return {
     Node(u64),
     Awake(u64),
+    /// A disk is as fast as before.
+    Swift(u64),
     Weather,
 }
 
@@ -104,6 +106,7 @@ impl World {
         for _ in 0..dice(|rng| 2 + rng.below(2)) {
             spawn_on(WORLD, world.clients.clone().consume());
         }
+        spawn_on(WORLD, world.clients.clone().look());
         world
     }
 
@@ -170,6 +173,7 @@ impl World {
                     self.ledger.note(id, "goes on");
                     runtime::pause(id, false);
                 }
+                Return::Swift(id) => self.nodes.iter_mut().filter(|node| node.id == id).for_each(|node| node.slow = false),
                 Return::Weather => {
                     self.ledger.note(WORLD, "has fair weather");
                     self.net.set_weather(Weather::fair());
@@ -218,9 +222,20 @@ impl World {
         self.let_go();
         let Some(at) = self.somebody() else { return };
         let id = self.nodes[at].id;
+        if let Some(slow) = self.nodes.iter().position(|node| node.slow && node.up.is_some())
+            && dice(|rng| rng.percent(30))
+        {
+            return self.lose_what_is_not_synced(slow);
+        }
         match dice(|rng| rng.below(100)) {
-            0..20 => self.cut(id),
-            20..32 => {
+            0..18 => self.cut(id),
+            18..26 => {
+                self.ledger.note(id, "has a slow disk");
+                self.ledger.count(|covered| &mut covered.slow_disks);
+                self.nodes[at].slow = true;
+                self.later(500, 4_000, Return::Swift(id));
+            }
+            26..35 => {
                 let mut weather = self.net.weather();
                 (weather.loss, weather.repeats) = dice(|rng| (rng.below(25), rng.below(20)));
                 weather.delay_ms = dice(|rng| rng.pick(&[2, 10, 60]));
@@ -228,7 +243,7 @@ impl World {
                 self.net.set_weather(weather);
                 self.later(200, 3_000, Return::Weather);
             }
-            32..47 => {
+            35..47 => {
                 self.ledger.note(id, "is paused");
                 self.ledger.count(|covered| &mut covered.pauses);
                 runtime::pause(id, true);
@@ -260,6 +275,17 @@ impl World {
                 }
             }
             _ => self.change_members(),
+        }
+    }
+
+    /// A node with a slow disk loses its power, and another one is not there to say what that had.
+    fn lose_what_is_not_synced(&mut self, slow: usize) {
+        self.crash(slow, true);
+        let Some(other) = self.somebody() else { return };
+        match dice(|rng| rng.below(3)) {
+            0 => self.crash(other, false),
+            1 => self.cut(self.nodes[other].id),
+            _ => {}
         }
     }
 
@@ -368,6 +394,7 @@ impl World {
         self.net.set_weather(Weather::fair());
         for node in &mut self.nodes {
             runtime::pause(node.id, false);
+            node.slow = false;
             if node.up.is_none() {
                 node.start();
             }

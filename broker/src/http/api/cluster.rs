@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use crate::cluster::{self, Change, Cluster, ClusterStatus, Member, Role};
 use crate::http::HttpState;
-use crate::http::extract::{JsonBody, NoBody, Path};
+use crate::http::extract::{JsonBody, Path};
 use crate::http::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<HttpState> {
@@ -169,7 +169,7 @@ pub(crate) async fn add(State(state): State<HttpState>, JsonBody(new): JsonBody<
     delete, path = "/api/v1/cluster/members/{id}", tag = "operation", params(("id" = u64, Path, description = "The node's number", minimum = 1)),
     responses((status = 204, description = "It is no member any more"))
 )]
-pub(crate) async fn remove(State(state): State<HttpState>, Path(id): Path<u64>, NoBody: NoBody) -> Result<StatusCode, Problem> {
+pub(crate) async fn remove(State(state): State<HttpState>, Path(id): Path<u64>) -> Result<StatusCode, Problem> {
     carry_out(of(&state)?, Change::Remove { id }).await
 }
 

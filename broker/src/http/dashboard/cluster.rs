@@ -39,7 +39,13 @@ struct ClusterPage {
 }
 
 /// The cluster
-#[utoipa::path(get, path = "/cluster", tag = "dashboard", responses((status = 200, description = "The page; 404: the broker runs alone", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    get, path = "/cluster", tag = "dashboard",
+    responses(
+        (status = 200, description = "The page", body = String, content_type = "text/html"),
+        (status = 404, description = "The broker runs alone", body = String, content_type = "text/html")
+    )
+)]
 pub(super) async fn cluster(visit: Visit) -> Result<Response, ErrorPage> {
     let Some(status) = visit.broker().cluster.as_ref().map(|cluster| cluster.status()) else {
         return Ok(visit.refused(runs_alone()).with_status(StatusCode::NOT_FOUND));
