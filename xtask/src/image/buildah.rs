@@ -57,14 +57,9 @@ struct Docker {
 }
 
 impl Buildah {
-    /// A storage under `folder`, by the best driver that works there unless one is named.
-    pub(super) fn new(folder: &Path, driver: Option<&str>) -> Result<Buildah> {
-        let driver = match driver {
-            Some(driver) => driver,
-            None if has_overlay(folder)? => "overlay",
-            None => "vfs",
-        };
-        Ok(Buildah { storage: folder.join("storage"), driver: driver.to_owned() })
+    /// A storage under `folder`.
+    pub(super) fn new(folder: &Path, driver: &str) -> Buildah {
+        Buildah { storage: folder.join("storage"), driver: driver.to_owned() }
     }
 
     /// Builds the Dockerfile of the workspace; `options` are further ones of `buildah build`.
@@ -124,6 +119,14 @@ impl Buildah {
         self.output("rm", &[container]).map(drop)
     }
 
+    /// Unmounts what buildah leaves mounted, so that the folder can be removed as any other.
+    pub(super) fn unmount(&self) -> Result<()> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        let ours: Vec<&Path> = places.filter(|place| place.starts_with(&self.storage)).collect();
+        ours.into_iter().rev().try_for_each(|place| succeed(Command::new("umount").arg(place)))
+    }
+
     fn output(&self, subcommand: &str, arguments: &[&str]) -> Result<String> {
         let mut command = self.command(subcommand);
         let output = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -143,7 +146,7 @@ impl Buildah {
 }
 
 /// Whether the system mounts an overlay on this folder. Inside a container it often does not, since the folder is on one already.
-fn has_overlay(folder: &Path) -> Result<bool> {
+pub(super) fn has_overlay(folder: &Path) -> Result<bool> {
     let probe = folder.join("probe");
     for part in ["lower", "upper", "work", "merged"] {
         fs::create_dir_all(probe.join(part))?;
