@@ -10,7 +10,7 @@ use crate::broker::{self, BrokerArgs};
 use crate::confirmation::ConfirmationArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::Table;
+use crate::table::{Table, Way};
 
 /// How long the leader may take to answer before the node's own view is shown.
 const LEADER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -182,7 +182,8 @@ fn headline(status: &ClusterStatus) -> String {
 }
 
 fn table(status: &ClusterStatus) -> Table {
-    let mut table = Table::new(&[">NODE", "ROLE", "VOTES", "CLIENTS", "NODES", ">LAG", ">LAST CONTACT"]);
+    let ways = [("NODES", Way::Out), ("CLIENTS", Way::KeepStart(20)), ("LAST CONTACT", Way::Out)];
+    let mut table = Table::new(&[">NODE", "ROLE", "VOTES", "CLIENTS", "NODES", ">LAG", ">LAST CONTACT"]).giving_way(&ways);
     for member in &status.members {
         table.row(vec![
             member.id.to_string(),

@@ -8,7 +8,7 @@ use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::start_at;
-use crate::table::Table;
+use crate::table::{Table, Way};
 
 #[derive(Debug, Args)]
 pub(crate) struct GroupArgs {
@@ -185,7 +185,15 @@ fn say(text: String) -> Result<(), Failure> {
 
 /// Groups in a table, for people.
 pub(crate) fn table(groups: &[GroupInfo]) -> Table {
-    let mut table = Table::new(&["GROUP", ">ACK FLOOR", ">LAG", ">IN FLIGHT", ">BACKING OFF", ">CONSUMERS", ">BLOCKED KEYS"]);
+    let columns = ["GROUP", ">ACK FLOOR", ">LAG", ">IN FLIGHT", ">BACKING OFF", ">CONSUMERS", ">BLOCKED KEYS"];
+    let ways = [
+        ("GROUP", Way::KeepStart(20)),
+        ("BLOCKED KEYS", Way::Out),
+        ("BACKING OFF", Way::Out),
+        ("GROUP", Way::KeepStart(12)),
+        ("ACK FLOOR", Way::Out),
+    ];
+    let mut table = Table::new(&columns).giving_way(&ways);
     for group in groups {
         table.row(vec![
             group.name.clone(),

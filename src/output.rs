@@ -1,10 +1,11 @@
-//! What goes to stdout: lines of JSON, text and tables; and whether colour or progress may be shown.
+//! What goes to stdout: lines of JSON, text and tables; and what stdout is: whether it may carry colour, how wide it is.
 //!
 //! Everything else goes to stderr. A failed write becomes a [`Failure`], a closed pipe a silent one.
 
 use std::io::{self, IsTerminal, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -65,7 +66,17 @@ pub(crate) fn colour() -> bool {
     io::stdout().is_terminal() && !no_color()
 }
 
-/// The same for stderr, where logs go.
+/// How many columns a line has on stdout; `None` if it is no terminal, and lines may have any length.
+pub(crate) fn columns() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    // A terminal that was never told its size says 0.
+    tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Whether stderr, where logs go, may carry colour.
 pub(crate) fn colour_on_stderr() -> bool {
     io::stderr().is_terminal() && !no_color()
 }

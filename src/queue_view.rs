@@ -7,12 +7,21 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::Table;
+use crate::table::{Table, Way};
 use crate::{group, queue_option, size, timestamp};
 
 /// Queues in a table, for people.
 pub(crate) fn table(queues: &[QueueInfo]) -> Table {
-    let mut table = Table::new(&["QUEUE", "MODE", ">DEPTH", ">BYTES", ">IN FLIGHT", ">DELAYED", ">GROUPS", "CONTRACT"]);
+    let ways = [
+        ("CONTRACT", Way::KeepEnd(16)),
+        ("BYTES", Way::Out),
+        ("DELAYED", Way::Out),
+        ("QUEUE", Way::KeepStart(20)),
+        ("GROUPS", Way::Out),
+        ("MODE", Way::Out),
+    ];
+    let columns = ["QUEUE", "MODE", ">DEPTH", ">BYTES", ">IN FLIGHT", ">DELAYED", ">GROUPS", "CONTRACT"];
+    let mut table = Table::new(&columns).giving_way(&ways);
     for queue in queues {
         let mode = queue.options.as_ref().and_then(|options| options.mode.clone());
         table.row(vec![

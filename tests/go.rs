@@ -11,6 +11,8 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use support::broker::Broker;
 use support::go;
+use support::page::Page;
+use support::project::broker_with_examples;
 
 const TOKEN: &str = "a token";
 
@@ -98,6 +100,29 @@ impl Drop for Program {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_commands_of_the_page_run_and_its_code_compiles() {
+    // The function that the code stands in, whose errors it does not look at.
+    const BEFORE: &str = "package main\n\nimport (\n\t\"context\"\n\t\"fmt\"\n\n\t\"example.com/shop/queues\"\n\t\"example.com/shop/queues/qwerq\"\n\
+        \tshopv1 \"example.com/shop/queues/shop/v1\"\n)\n\nfunc run(ctx context.Context, token string) error {\n";
+    const BEHIND: &str =
+        "\t_, _, _ = published, quote, err\n\treturn nil\n}\n\nfunc main() { fmt.Println(run(context.Background(), \"\")) }\n";
+    if go::is_missing() {
+        return;
+    }
+    let broker = broker_with_examples("orders.created");
+    let (page, folder) = (Page::read("docs/sdk-go.md"), go::module("example.com/shop"));
+    page.run(&broker, folder.path(), |_| {});
+    let blocks = page.code("go");
+    assert!(!blocks.is_empty(), "the page shows code");
+    for block in blocks {
+        fs::write(folder.path().join("main.go"), format!("{BEFORE}{}{BEHIND}", block.text)).expect("the folder is ours");
+        let vetted = Command::new("go").args(["vet", "./..."]).current_dir(folder.path()).env("GOFLAGS", "-mod=mod").output();
+        let vetted = vetted.expect("go starts");
+        assert!(vetted.status.success(), "docs/sdk-go.md:{}: {}", block.line, String::from_utf8_lossy(&vetted.stderr));
     }
 }
 

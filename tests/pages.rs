@@ -39,6 +39,22 @@ fn the_readme_s_rust_code_is_that_of_the_example() {
 }
 
 #[test]
+fn the_code_of_the_rust_page_is_compiled_and_tested() {
+    let compiled = fs::read_to_string(root().join("sdk-templates/rust/runtime/tests/page.rs")).expect("the test is there");
+    // The page's reader has the lock above, the test has it elsewhere, and modules that see each other.
+    let compiled = compiled.replace(", schema = \"tests/contracts\"", "").replace("schema = \"tests/contracts\"", "");
+    let lines: Vec<String> = compiled.lines().map(|line| line.trim().replace("pub(super) ", "")).collect();
+    let mut compared = 0;
+    for block in Page::read("docs/rust.md").code("rust") {
+        for line in block.text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            assert!(lines.iter().any(|compiled| compiled == line), "docs/rust.md:{}: the test has no line {line:?}", block.line);
+            compared += 1;
+        }
+    }
+    assert!(compared > 80, "the page shows code, not {compared} lines");
+}
+
+#[test]
 fn the_first_five_minutes_go_as_the_quickstart_shows() {
     let modules = root().join("sdk-templates/typescript/runtime/node_modules");
     let installed =

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 
 use support::broker::Broker;
 use support::node::{compile, node_modules, project};
+use support::page::Page;
+use support::project::broker_with_examples;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -72,6 +74,25 @@ fn a_second_run_writes_nothing_and_check_says_so() {
         let text = fs::read_to_string(entry.expect("an entry").path()).expect("text");
         assert!(!text.lines().any(|line| line.contains("from \"./") && line.ends_with(".js\";")), "{text}");
     }
+}
+
+#[test]
+fn the_commands_of_the_page_run_and_its_code_compiles() {
+    // What the first block has made, for the others; and what the text calls by name.
+    const GIVEN: &str = "import { connect } from \"./queues/index.js\";\nawait using q = await connect(\"localhost:9876\");\n\
+        declare const orders: { id: string }[];\n";
+    let Some(modules) = node_modules() else { return };
+    let broker = broker_with_examples("orders");
+    let (page, folder) = (Page::read("docs/sdk-typescript.md"), project(&modules));
+    page.run(&broker, folder.path(), |_| {});
+    let blocks = page.code("ts");
+    assert!(blocks.len() >= 3, "the page shows code");
+    for (at, block) in blocks.iter().enumerate() {
+        let given = if at == 0 { "" } else { GIVEN };
+        let file = format!("src/line-{}.ts", block.line);
+        fs::write(folder.path().join(file), format!("{given}{}", block.text)).expect("the folder is ours");
+    }
+    compile(&modules, folder.path());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::pairs::median;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::Table;
+use crate::table::{Table, Way};
 
 /// What was measured under one name.
 #[derive(Debug, Clone)]
@@ -76,7 +76,8 @@ impl Figures {
     }
 
     pub(super) fn print_table(&self, output: &mut Output) -> Result<(), Failure> {
-        let mut table = Table::new(&["FIGURE", ">VALUE", "UNIT", "BESIDE"]);
+        let mut table =
+            Table::new(&["FIGURE", ">VALUE", "UNIT", "BESIDE"]).giving_way(&[("BESIDE", Way::KeepStart(16)), ("BESIDE", Way::Out)]);
         for figure in self.figures() {
             let beside: Vec<String> = figure.ratios.iter().map(|(name, ratio)| format!("{ratio:.2} x {name}")).collect();
             table.row(vec![figure.name.to_owned(), readable(figure.value), figure.unit.to_owned(), beside.join(", ")]);

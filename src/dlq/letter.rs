@@ -4,7 +4,7 @@ use qwerq::Peeked;
 use serde_json::{Value, json};
 
 use crate::moment;
-use crate::table::Table;
+use crate::table::{Table, Way};
 
 /// Characters of an error that a row shows.
 const ERROR_CHARS: usize = 60;
@@ -23,7 +23,16 @@ mod header {
 
 /// A table for rows.
 pub(super) fn table() -> Table {
-    Table::new(&[">SEQ", "ID", "REASON", "GROUP", ">ATTEMPTS", "FAILED AT", "ERROR"])
+    // The id is what `--id` takes.
+    let ways = [
+        ("ERROR", Way::KeepStart(20)),
+        ("FAILED AT", Way::Out),
+        ("ATTEMPTS", Way::Out),
+        ("GROUP", Way::KeepStart(12)),
+        ("SEQ", Way::Out),
+        ("ERROR", Way::KeepStart(8)),
+    ];
+    Table::new(&[">SEQ", "ID", "REASON", "GROUP", ">ATTEMPTS", "FAILED AT", "ERROR"]).giving_way(&ways)
 }
 
 /// A letter for people; what it does not tell is a dash.

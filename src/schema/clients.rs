@@ -8,7 +8,7 @@ use super::version::hex;
 use crate::broker::{self, BrokerArgs, valid_name};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::Table;
+use crate::table::{Table, Way};
 use crate::timestamp;
 
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ pub(super) async fn run(args: ClientsArgs) -> Result<(), Failure> {
 }
 
 fn client_table(clients: &[SchemaClient]) -> Table {
-    let mut table = Table::new(&["CLIENT", "ROLE", "GROUP", "VERSION", "CONNECTED", "LAST SEEN"]);
+    let ways = [("CLIENT", Way::KeepStart(20)), ("GROUP", Way::KeepStart(12)), ("LAST SEEN", Way::Out), ("CLIENT", Way::KeepStart(12))];
+    let mut table = Table::new(&["CLIENT", "ROLE", "GROUP", "VERSION", "CONNECTED", "LAST SEEN"]).giving_way(&ways);
     for client in clients {
         table.row(vec![
             client.client.clone(),

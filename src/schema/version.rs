@@ -3,12 +3,21 @@
 use qwerq::SchemaVersion;
 use serde_json::{Value, json};
 
-use crate::table::Table;
+use crate::table::{Table, Way};
 use crate::timestamp;
 
 pub(super) fn version_table(versions: &[SchemaVersion]) -> Table {
     let columns = ["QUEUE", ">VERSION", "MESSAGE", "REPLY", "STATE", "REGISTERED", "BY", "FINGERPRINT"];
-    let mut table = Table::new(&columns);
+    let ways = [
+        ("FINGERPRINT", Way::Out),
+        ("BY", Way::Out),
+        ("REPLY", Way::KeepEnd(12)),
+        ("MESSAGE", Way::KeepEnd(16)),
+        ("QUEUE", Way::KeepStart(16)),
+        ("REGISTERED", Way::Out),
+        ("REPLY", Way::Out),
+    ];
+    let mut table = Table::new(&columns).giving_way(&ways);
     for version in versions {
         let reply = if version.reply_type.is_empty() { "-" } else { &version.reply_type };
         table.row(vec![

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_qwer-q");
@@ -11,11 +11,13 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_qwer-q");
 /// A running broker; killed when dropped.
 pub(crate) struct Broker {
     child: Child,
+    /// The command that runs the binary, for which nothing stands where it runs by itself.
+    runner: Vec<String>,
     args: Vec<String>,
     environment: Vec<(String, String)>,
     data: PathBuf,
-    /// Removes the directory in the end.
-    _directory: tempfile::TempDir,
+    /// Removed in the end; `None` if it is the test's.
+    _directory: Option<tempfile::TempDir>,
     /// Where the protocol is spoken.
     pub(crate) address: SocketAddr,
     /// Where HTTP is spoken.
@@ -34,8 +36,14 @@ impl Broker {
         let data = directory.path().join("data");
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let environment: Vec<_> = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let (child, address, http) = spawn(&data, &args, &environment);
-        Broker { child, args, environment, data, _directory: directory, address, http }
+        let (child, address, http) = spawn(&[], &data, &args, &environment);
+        Broker { child, runner: Vec::new(), args, environment, data, _directory: Some(directory), address, http }
+    }
+
+    /// Starts a broker on a data directory of the test's, run by a command that becomes it, such as `nsenter`.
+    pub(crate) fn start_by(runner: Vec<String>, data: PathBuf) -> Broker {
+        let (child, address, http) = spawn(&runner, &data, &[], &[]);
+        Broker { child, runner, args: Vec::new(), environment: Vec::new(), data, _directory: None, address, http }
     }
 
     /// `host:port` of the protocol.
@@ -77,10 +85,21 @@ impl Broker {
 
     /// Starts again on the same directory, on new ports.
     pub(crate) fn restart(&mut self) {
-        let (child, address, http) = spawn(&self.data, &self.args, &self.environment);
+        let (child, address, http) = spawn(&self.runner, &self.data, &self.args, &self.environment);
         self.child = child;
         self.address = address;
         self.http = http;
+    }
+
+    /// Starts again on the same directory without waiting for anything; what it says on stdout.
+    pub(crate) fn launch(&mut self) -> ChildStdout {
+        let (child, stdout) = launch(&self.runner, &self.data, &self.args, &self.environment);
+        self.child = child;
+        stdout
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the broker was ours").is_none()
     }
 
     /// Runs a client command of the binary against this broker.
@@ -123,9 +142,11 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(data: &Path, args: &[String], environment: &[(String, String)]) -> (Child, SocketAddr, SocketAddr) {
-    let mut child = Command::new(BINARY)
-        .args(["serve", "--port", "0", "--metrics-port", "0", "--data-dir"])
+fn launch(runner: &[String], data: &Path, args: &[String], environment: &[(String, String)]) -> (Child, ChildStdout) {
+    let words: Vec<&str> = runner.iter().map(String::as_str).chain([BINARY, "serve"]).collect();
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
+        .args(["--port", "0", "--metrics-port", "0", "--data-dir"])
         .arg(data)
         .args(args)
         .env_remove("QWERQ_AUTH_TOKEN")
@@ -135,6 +156,11 @@ fn spawn(data: &Path, args: &[String], environment: &[(String, String)]) -> (Chi
         .spawn()
         .expect("the binary starts");
     let stdout = child.stdout.take().expect("stdout is piped");
+    (child, stdout)
+}
+
+fn spawn(runner: &[String], data: &Path, args: &[String], environment: &[(String, String)]) -> (Child, SocketAddr, SocketAddr) {
+    let (child, stdout) = launch(runner, data, args, environment);
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).expect("stdout is text");
     let address = |after: &str| {

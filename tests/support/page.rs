@@ -73,6 +73,11 @@ impl Page {
         blocks
     }
 
+    /// The blocks of a language, but those that are left out.
+    pub(crate) fn code(&self, language: &str) -> Vec<Block> {
+        self.blocks().into_iter().filter(|block| block.language == language && block.how != How::Not).collect()
+    }
+
     /// Runs every `sh` block in `folder` and compares what it prints with the `text` block behind it, if there is one. `before` is
     /// called with the line of each block before it is run. How many blocks were compared.
     pub(crate) fn run(&self, broker: &Broker, folder: &Path, mut before: impl FnMut(&Block)) -> usize {
@@ -99,6 +104,9 @@ impl Page {
                     let running = running.as_mut().unwrap_or_else(|| panic!("{}:{}: nothing runs", self.name, block.line));
                     running.says(self.name, &block.text);
                     compared += 1;
+                }
+                ("console" | "bash" | "shell" | "", How::Plainly) => {
+                    panic!("{}:{}: commands are run as `sh`, or a comment says why they are not", self.name, block.line)
                 }
                 _ => {}
             }

@@ -110,6 +110,21 @@ pub(crate) fn broker_with_orders() -> Broker {
     broker
 }
 
+/// A broker that has the contracts of two examples: the order's on that queue, and those of the service `Pricing`.
+pub(crate) fn broker_with_examples(orders: &str) -> Broker {
+    let broker = Broker::start(&[]);
+    for (proto, further) in [
+        ("orders/proto/shop/v1/order.proto", &["-q", orders, "-m", "shop.v1.Order"][..]),
+        ("pricing/proto/shop/v1/pricing.proto", &["--service", "shop.v1.Pricing"]),
+    ] {
+        let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(proto);
+        let folder = proto.ancestors().nth(3).expect("it is in a folder of protos");
+        let [proto, folder] = [proto.as_path(), folder].map(|path| path.to_str().expect("a path in UTF-8"));
+        done(&broker, &[&["schema", "register", "-p", proto, "-I", folder], further].concat());
+    }
+    broker
+}
+
 /// A `gen --watch` that runs; killed when dropped.
 pub(crate) struct Watch {
     child: Child,

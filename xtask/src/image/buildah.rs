@@ -2,6 +2,7 @@
 //!
 //! It runs commands and reads their output; what an image is for is decided elsewhere.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -118,6 +119,14 @@ impl Buildah {
         self.output("rm", &[container]).map(drop)
     }
 
+    /// Unmounts what buildah leaves mounted, so that the folder can be removed as any other.
+    pub(super) fn unmount(&self) -> Result<()> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        let ours: Vec<&Path> = places.filter(|place| place.starts_with(&self.storage)).collect();
+        ours.into_iter().rev().try_for_each(|place| succeed(Command::new("umount").arg(place)))
+    }
+
     fn output(&self, subcommand: &str, arguments: &[&str]) -> Result<String> {
         let mut command = self.command(subcommand);
         let output = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -134,6 +143,20 @@ impl Buildah {
         command.arg(subcommand);
         command
     }
+}
+
+/// Whether the system mounts an overlay on this folder. Inside a container it often does not, since the folder is on one already.
+pub(super) fn has_overlay(folder: &Path) -> Result<bool> {
+    let probe = folder.join("probe");
+    for part in ["lower", "upper", "work", "merged"] {
+        fs::create_dir_all(probe.join(part))?;
+    }
+    let parts = "lowerdir=lower,upperdir=upper,workdir=work";
+    let mut mount = Command::new("unshare");
+    mount.args(["--mount", "mount", "-t", "overlay", "overlay", "-o", parts, "merged"]).current_dir(&probe);
+    let mounted = mount.stdin(Stdio::null()).stderr(Stdio::null()).status()?.success();
+    fs::remove_dir_all(&probe)?;
+    Ok(mounted)
 }
 
 pub(super) fn succeed(command: &mut Command) -> Result<()> {
