@@ -1,10 +1,15 @@
-//! When a node may ask for votes: only while a majority of the voters can be reached and none of those hears a leader.
+//! When a node may ask for votes: only while a majority of the voters say that they would vote for it (Raft's pre-vote), which they do when
+//! they hear no leader and have no more than it.
 //!
-//! Without this, a node that was cut off would raise its term again and again, and depose a leader that everybody else follows once it is
-//! back. It takes nothing from safety, which is Raft's, and no time from an election: followers wait longer than this takes.
+//! Without the first, a node that was cut off would raise its term again and again, and depose a leader that everybody else follows once it is
+//! back. Without the second, a node that cannot win would raise its term again and again, and vote for itself each time, just before the one
+//! that can asks it: openraft refuses a candidate with less without taking over its term, so the two would go on like that in step. It takes
+//! nothing from safety, which is Raft's, and no time from an election: followers wait longer than this takes.
 //!
-//! A candidate that has not won rests for a time of its own, another one each time. Openraft 0.9 draws a node's election timeout once for
-//! all; two nodes that drew the same would ask for each other's vote in every term at the same moment, and split it for ever.
+//! A candidate that has not won rests for a time of its own, another one each time, and longer each time: openraft 0.9 draws a node's
+//! election timeout once for all; two nodes that drew the same would ask for each other's vote in every term at the same moment, and split
+//! it for ever. It also waits for two seconds more when a node that it cannot win over has more (a leader that nobody hears), so that the
+//! rest must become longer than that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,24 +20,33 @@ use openraft::{AsyncRuntime, ServerState};
 use super::healing;
 use super::link::Standing;
 use super::log::{Log, chain};
-use super::raft::{Address, ELECTION_MAX, HEARTBEAT, Raft};
+use super::raft::{Address, ELECTION_MAX, HEARTBEAT, LogId, Raft};
 use super::runtime::{Runtime, now, part_of};
 use crate::files::Files;
 
-/// How long others may take to say whether they hear a leader.
+/// How long others may take to say whether they would vote for this node.
 const PATIENCE: Duration = HEARTBEAT.saturating_mul(2);
 
-/// How long a candidate that has not won rests at most: longer than any election timeout, or the rest would part nobody.
+/// How long a candidate that has not won rests at most, times the campaigns that it has lost so far: longer than an election timeout, or the
+/// rest would part nobody.
 const REST_MAX: Duration = ELECTION_MAX.saturating_mul(2);
+
+/// So many lost campaigns count: enough for a rest that is longer than openraft's longest wait, which is three times [`ELECTION_MAX`].
+const LOST_MAX: u32 = 3;
 
 /// Whether this node has heard a leader of late.
 pub(crate) fn hears(standing: &Standing) -> bool {
     standing.heard().is_some_and(|heard| now().saturating_duration_since(heard) < ELECTION_MAX)
 }
 
-/// Allows and forbids campaigns for as long as it is polled. `asked` asks another node whether it hears a leader; `None`: it does not answer.
-pub(crate) async fn watch<F: Files, A>(raft: &openraft::Raft<Raft>, log: &Log<F>, standing: &Standing, asked: impl Fn(u64, Address) -> A)
-where
+/// Allows and forbids campaigns for as long as it is polled. `asked` asks another node whether it would vote for this one, whose log
+/// ends so; `None`: it does not answer.
+pub(crate) async fn watch<F: Files, A>(
+    raft: &openraft::Raft<Raft>,
+    log: &Log<F>,
+    standing: &Standing,
+    asked: impl Fn(u64, Address, Option<LogId>) -> A,
+) where
     A: Future<Output = Option<bool>> + Send + 'static,
 {
     let mut lonely_since: Option<Instant> = None;
@@ -45,13 +59,14 @@ where
             false
         } else if hears(standing) {
             lonely_since = None;
+            rest = Rest::default();
             false
         } else {
             if lonely_since.is_none() && raft.metrics().borrow().state == ServerState::Follower {
                 lonely_since = Some(now());
-                tracing::info!("this node hears no leader; it asks the others whether they do");
+                tracing::info!("this node hears no leader; it asks the others whether they would vote for it");
             }
-            rest.is_over(raft) && is_wanted(raft, log.points().node_id, &asked).await
+            rest.is_over(raft) && is_wanted(raft, log, &asked).await
         };
         raft.runtime_config().elect(allowed);
         Runtime::sleep(HEARTBEAT).await;
@@ -63,6 +78,8 @@ where
 struct Rest {
     /// The term of the last campaign that was seen.
     term: u64,
+    /// Campaigns since a leader was heard.
+    campaigns: u32,
     until: Option<Instant>,
 }
 
@@ -74,30 +91,32 @@ impl Rest {
             (metrics.state, metrics.current_term)
         };
         if state == ServerState::Candidate && term > self.term {
-            *self = Rest { term, until: Some(now() + part_of(REST_MAX)) };
+            let campaigns = self.campaigns.saturating_add(1);
+            *self = Rest { term, campaigns, until: Some(now() + part_of(REST_MAX * campaigns.min(LOST_MAX))) };
         }
         self.until.is_none_or(|until| now() >= until)
     }
 }
 
-/// Whether a majority, this node included, hears no leader.
-async fn is_wanted<A>(raft: &openraft::Raft<Raft>, own: u64, asked: &impl Fn(u64, Address) -> A) -> bool
+/// Whether a majority would vote for this node.
+async fn is_wanted<F: Files, A>(raft: &openraft::Raft<Raft>, log: &Log<F>, asked: &impl Fn(u64, Address, Option<LogId>) -> A) -> bool
 where
     A: Future<Output = Option<bool>> + Send + 'static,
 {
     let membership = Arc::clone(&raft.metrics().borrow().membership_config);
     let membership = membership.membership();
+    let (own, last) = (log.points().node_id, log.last());
     let others = membership.voter_ids().filter(|id| *id != own).filter_map(|id| {
-        let answer = asked(id, membership.get_node(&id)?.clone());
+        let answer = asked(id, membership.get_node(&id)?.clone(), last);
         // All at once; each ends by itself.
         Some(Runtime::spawn(async move { (id, Runtime::timeout(PATIENCE, answer).await) }))
     });
-    let mut lonely = BTreeSet::from([own]);
+    let mut willing = BTreeSet::from([own]);
     for other in others.collect::<Vec<_>>() {
-        if let Ok((id, Ok(Some(false)))) = other.await {
-            lonely.insert(id);
+        if let Ok((id, Ok(Some(true)))) = other.await {
+            willing.insert(id);
         }
     }
-    let is_quorum = |voters: &BTreeSet<u64>| voters.intersection(&lonely).count() > voters.len() / 2;
+    let is_quorum = |voters: &BTreeSet<u64>| voters.intersection(&willing).count() > voters.len() / 2;
     membership.get_joint_config().iter().all(is_quorum)
 }

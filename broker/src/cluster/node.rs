@@ -20,7 +20,7 @@ use super::link::{Link, Standing};
 use super::log::{Log, Synced, chain, next};
 use super::machine::Machine;
 use super::mark::Mark;
-use super::network::{Answering, Dialler, Identity, hears_a_leader, serve};
+use super::network::{Answering, Dialler, Identity, pre_vote, serve};
 use super::points::{Points, PointsError};
 use super::raft::{Address, LogId, Membership, Metrics, Raft, StoredMembership, config};
 use super::status::{Change, Cluster, ClusterError, ClusterStatus, Member, Role};
@@ -334,9 +334,9 @@ impl Task {
             tokio::join!(
                 serve(&listener, answering),
                 watch.follow(raft),
-                campaign::watch(raft, &self.log, &self.standing, |id, address| {
+                campaign::watch(raft, &self.log, &self.standing, |id, address, last| {
                     let (identity, cluster) = (Arc::clone(&self.identity), self.log.points().cluster_id);
-                    async move { hears_a_leader(&identity, cluster, id, &address.raft).await.ok() }
+                    async move { pre_vote(&identity, cluster, id, &address.raft, last).await.ok() }
                 }),
                 async {
                     let mut changes = self.changes.lock().await;

@@ -66,10 +66,12 @@ pub(crate) async fn append<F: Files>(
     Ok(response)
 }
 
-/// Whether this node hears a leader, or is one that a quorum follows.
-pub(crate) fn hears_a_leader(standing: &Standing, lease: &Lease) -> bool {
+/// Whether this node would vote for another one, whose log ends with `last`: it hears no leader, is none that a quorum follows, and has no
+/// more than that node.
+pub(crate) fn pre_vote<F: Files>(log: &Log<F>, standing: &Standing, lease: &Lease, last: Option<LogId>) -> bool {
     let leads = standing.led.load(Ordering::Acquire);
-    leads > 0 && lease.holds(leads, now()) || campaign::hears(standing)
+    let is_led = leads > 0 && lease.holds(leads, now()) || campaign::hears(standing);
+    !is_led && !log.is_healing() && last >= log.last()
 }
 
 /// A candidate's request is here.

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use super::raft::{Address, Vote};
 use crate::token::Token;
 
-pub(crate) use peer::{Dialler, hears_a_leader, probe, tell_to_elect};
+pub(crate) use peer::{Dialler, pre_vote, probe, tell_to_elect};
 pub(crate) use server::{Answering, serve};
 
 /// The version of what is spoken here.
@@ -43,8 +43,8 @@ mod kind {
     pub(super) const VOTED: u8 = 13;
     pub(super) const ELECT: u8 = 14;
     pub(super) const ELECTING: u8 = 15;
-    pub(super) const LEADER_HEARD: u8 = 16;
-    pub(super) const HEARD: u8 = 17;
+    pub(super) const PRE_VOTE: u8 = 16;
+    pub(super) const PRE_VOTED: u8 = 17;
     pub(super) const IMAGE: u8 = 20;
     pub(super) const IMAGE_WANTED: u8 = 21;
     pub(super) const CHUNK: u8 = 22;

@@ -120,11 +120,17 @@ pub(crate) async fn tell_to_elect(identity: &Identity, cluster: Option<String>, 
     answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(drop)
 }
 
-/// Asks a node whether it hears a leader.
-pub(crate) async fn hears_a_leader(identity: &Identity, cluster: Option<String>, to: u64, address: &str) -> io::Result<bool> {
+/// Asks a node whether it would vote for this one, whose log ends with `last`.
+pub(crate) async fn pre_vote(
+    identity: &Identity,
+    cluster: Option<String>,
+    to: u64,
+    address: &str,
+    last: Option<LogId>,
+) -> io::Result<bool> {
     let (mut wire, _) = dial(identity, cluster, to, address, false).await?;
-    wire.send(kind::LEADER_HEARD, &[]).await?;
-    json(&wire.expect(kind::HEARD).await?)
+    wire.send_json(kind::PRE_VOTE, &last).await?;
+    json(&wire.expect(kind::PRE_VOTED).await?)
 }
 
 impl<F: Files> Peer<F> {

@@ -141,7 +141,10 @@ impl<F: Files> Answering<F> {
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
                 wire.send(kind::ELECTING, &[]).await
             }
-            kind::LEADER_HEARD => wire.send_json(kind::HEARD, &rpc::hears_a_leader(&self.standing, &self.lease)).await,
+            kind::PRE_VOTE => {
+                let would_vote = rpc::pre_vote(&self.log, &self.standing, &self.lease, json(&body)?);
+                wire.send_json(kind::PRE_VOTED, &would_vote).await
+            }
             kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
         }

@@ -37,12 +37,13 @@ pub(super) struct Covered {
     pub(super) slow_disks: u64,
     pub(super) joined: u64,
     pub(super) left: u64,
+    pub(super) sieges: u64,
 }
 
 impl Covered {
     /// What every run of many seeds must have seen. A turn that outlives its reign is not among it: Raft takes proposals in order, so that takes
     /// a term that is lost and won again between two of its steps. The rule for it is held by the tests of `tenure.rs`.
-    fn counts(&self) -> [(&'static str, u64); 17] {
+    fn counts(&self) -> [(&'static str, u64); 18] {
         [
             ("acknowledged", self.acknowledged),
             ("deliveries", self.deliveries),
@@ -61,6 +62,7 @@ impl Covered {
             ("slow disks", self.slow_disks),
             ("joined", self.joined),
             ("left", self.left),
+            ("sieges", self.sieges),
         ]
     }
 
@@ -83,6 +85,7 @@ impl Covered {
         self.slow_disks += other.slow_disks;
         self.joined += other.joined;
         self.left += other.left;
+        self.sieges += other.sieges;
     }
 
     /// A fault that never comes tests nothing.

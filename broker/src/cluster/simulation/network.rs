@@ -24,7 +24,7 @@ use super::super::lease::Lease;
 use super::super::link::Standing;
 use super::super::log::{Log, next};
 use super::super::network::append;
-use super::super::raft::{Address, Raft, Vote};
+use super::super::raft::{Address, LogId, Raft, Vote};
 use super::super::{record, rpc};
 use super::disk::SimFiles;
 use super::ledger::Ledger;
@@ -56,11 +56,13 @@ pub(super) struct Weather {
     pub(super) delay_ms: usize,
     /// Links, by from and to, on which nothing arrives.
     pub(super) cut: BTreeSet<(u64, u64)>,
+    /// Nodes that get no answer to what they ask, since it does not arrive. They hear and answer what they are asked.
+    pub(super) mute: BTreeSet<u64>,
 }
 
 impl Weather {
     pub(super) fn fair() -> Weather {
-        Weather { loss: 0, repeats: 0, delay_ms: 2, cut: BTreeSet::new() }
+        Weather { loss: 0, repeats: 0, delay_ms: 2, cut: BTreeSet::new(), mute: BTreeSet::new() }
     }
 }
 
@@ -165,8 +167,11 @@ impl Net {
     {
         let (sender, receiver) = oneshot::channel();
         let sender = Arc::new(Mutex::new(Some(sender)));
-        let repeats = self.weather().repeats;
-        let times = 1 + usize::from(dice(|rng| rng.percent(repeats)));
+        let weather = self.weather();
+        let times = match weather.mute.contains(&from) {
+            true => 0,
+            false => 1 + usize::from(dice(|rng| rng.percent(weather.repeats))),
+        };
         for _ in 0..times {
             let (net, sender, request) = (self.clone(), Arc::clone(&sender), request.clone());
             self.carry(from, to, move |end| {
@@ -189,9 +194,9 @@ impl Net {
         }
     }
 
-    /// Asks a node whether it hears a leader.
-    pub(super) async fn hears_a_leader(self, from: u64, to: u64) -> Option<bool> {
-        self.ask(from, to, (), answer_heard).await.ok()
+    /// Asks a node whether it would vote for this one, whose log ends with `last`.
+    pub(super) async fn pre_vote(self, from: u64, to: u64, last: Option<LogId>) -> Option<bool> {
+        self.ask(from, to, last, answer_pre_vote).await.ok()
     }
 
     /// Puts a client's request at a node's door.
@@ -245,8 +250,8 @@ fn answer_vote(end: End, request: VoteRequest<u64>) -> Answering<VoteResponse<u6
     Box::pin(async move { rpc::vote(&end.raft, &end.log, request).await.ok() })
 }
 
-fn answer_heard(end: End, (): ()) -> Answering<bool> {
-    Box::pin(async move { Some(rpc::hears_a_leader(&end.standing, &end.lease)) })
+fn answer_pre_vote(end: End, last: Option<LogId>) -> Answering<bool> {
+    Box::pin(async move { Some(rpc::pre_vote(&end.log, &end.standing, &end.lease, last)) })
 }
 
 /// A snapshot on its way.

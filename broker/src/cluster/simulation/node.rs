@@ -204,7 +204,7 @@ impl Node {
             });
             spawn_on(id, {
                 let (net, raft, log, standing) = (net.clone(), raft.clone(), log.clone(), Arc::clone(&standing));
-                async move { campaign::watch(&raft, &log, &standing, |to, _| net.clone().hears_a_leader(id, to)).await }
+                async move { campaign::watch(&raft, &log, &standing, |to, _, last| net.clone().pre_vote(id, to, last)).await }
             });
             spawn_on(id, {
                 let (mut synced, standing, queue) = (log.synced(), Arc::clone(&standing), Arc::clone(&queue));

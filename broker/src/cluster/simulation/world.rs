@@ -21,6 +21,12 @@ const DRIFT: usize = 40_000;
 /// How long a run may take to do what is left once all is well.
 const RECOVERY: Duration = Duration::from_secs(120);
 
+/// How long a cluster may take to find another leader, when a majority is well.
+const SIEGE_MAX: Duration = Duration::from_secs(20);
+
+/// The number of the publisher that publishes then.
+const SIEGE: u64 = 9;
+
 pub(super) struct World {
     home: TempDir,
     ledger: Ledger,
@@ -59,6 +65,9 @@ pub(super) fn run(seed: u64, prints: bool, fails: bool) -> (Covered, Vec<String>
     let _ending = runtime::begin(seed);
     let mut world = World::new(prints, fails);
     world.storm();
+    if fails {
+        world.siege();
+    }
     world.recover();
     world.judge();
     let outcome = (world.ledger.covered(), world.ledger.trace());
@@ -421,10 +430,49 @@ impl World {
         });
     }
 
-    /// Lets everything go well until all is done.
-    fn recover(&mut self) {
-        self.ledger.note(WORLD, "is well from now on");
-        self.clients.calm.store(true, Ordering::Relaxed);
+    /// All is well but that the leader is cut off, or heard by nobody, while it has more than the others, and one of those more than the rest:
+    /// another one must lead soon.
+    fn siege(&mut self) {
+        self.calm_down();
+        let until = runtime::now() + RECOVERY;
+        let leader = loop {
+            if let Some(leader) = self.leader()
+                && !self.changing.load(Ordering::Relaxed)
+                && self.nodes.iter_mut().all(|node| node.up.is_some() && !node.is_healing())
+            {
+                break self.nodes[leader].id;
+            }
+            assert!(runtime::now() < until, "no node leads, though all is well");
+            self.pass(Duration::from_millis(100));
+        };
+        let others: Vec<u64> = self.voters(leader).into_iter().filter(|id| *id != leader).collect();
+        self.clients.publishing.fetch_add(1, Ordering::Relaxed);
+        spawn_on(WORLD, self.clients.clone().publish(SIEGE, SIEGE * 1_000, 30));
+        self.pass(up_to(0, 400));
+        let mut weather = Weather::fair();
+        weather.cut.insert((leader, others[dice(|rng| rng.below(others.len()))]));
+        self.net.set_weather(weather);
+        self.pass(up_to(0, 600));
+        let mut weather = Weather::fair();
+        if dice(|rng| rng.percent(50)) {
+            weather.mute.insert(leader);
+        } else {
+            weather.cut.extend(self.nodes.iter().flat_map(|other| [(leader, other.id), (other.id, leader)]));
+        }
+        self.ledger.note(leader, format!("is under siege: {weather:?}"));
+        self.ledger.count(|covered| &mut covered.sieges);
+        self.net.set_weather(weather);
+        // A disk that was to fail may do so now; the node is back within a second.
+        let until = runtime::now() + SIEGE_MAX;
+        while !self.nodes.iter().any(|node| node.id != leader && node.up.is_some() && node.shown().serving.is_some()) {
+            assert!(runtime::now() < until, "no other node leads while node {leader} is under siege");
+            self.pass(Duration::from_millis(100));
+        }
+        self.pass(up_to(0, 3_000));
+    }
+
+    /// What went wrong does not any more.
+    fn calm_down(&mut self) {
         self.returns.clear();
         self.net.set_weather(Weather::fair());
         for node in &mut self.nodes {
@@ -434,6 +482,21 @@ impl World {
                 node.start();
             }
         }
+    }
+
+    /// Who votes, as a node sees it.
+    fn voters(&self, id: u64) -> Vec<u64> {
+        let Some(end) = self.net.end(id) else { return Vec::new() };
+        let metrics = end.raft.metrics();
+        let metrics = metrics.borrow();
+        metrics.membership_config.membership().voter_ids().collect()
+    }
+
+    /// Lets everything go well until all is done.
+    fn recover(&mut self) {
+        self.ledger.note(WORLD, "is well from now on");
+        self.clients.calm.store(true, Ordering::Relaxed);
+        self.calm_down();
         let until = runtime::now() + RECOVERY;
         while !self.is_done() {
             let missing = (self.ledger.open(), self.ledger.undelivered());
