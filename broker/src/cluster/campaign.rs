@@ -34,6 +34,9 @@ const REST_MAX: Duration = ELECTION_MAX.saturating_mul(2);
 /// So many lost campaigns count: enough for a rest that is longer than openraft's longest wait, which is three times [`ELECTION_MAX`].
 const LOST_MAX: u32 = 3;
 
+/// How long a leader's disk may hang before it lets others lead.
+const DISK_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Whether this node has heard a leader of late.
 pub(crate) fn hears(standing: &Standing) -> bool {
     standing.heard().is_some_and(|heard| now().saturating_duration_since(heard) < ELECTION_MAX)
@@ -51,11 +54,15 @@ pub(crate) async fn watch<F: Files, A>(
 {
     let mut lonely_since: Option<Instant> = None;
     let mut rest = Rest::default();
+    let mut disk = Disk::default();
     loop {
         if let Err(error) = healing::look(log).await {
             tracing::warn!(error = %chain(&error), "the node does not get over its healing");
         }
-        let allowed = if log.is_healing() {
+        // A leader that writes nothing any more keeps the others from electing one that does, so it falls silent.
+        let hangs = disk.hangs(log);
+        raft.runtime_config().heartbeat(!hangs);
+        let allowed = if hangs || log.is_healing() {
             false
         } else if hears(standing) {
             lonely_since = None;
@@ -70,6 +77,25 @@ pub(crate) async fn watch<F: Files, A>(
         };
         raft.runtime_config().elect(allowed);
         Runtime::sleep(HEARTBEAT).await;
+    }
+}
+
+/// Whether what is written gets to the disk.
+#[derive(Default)]
+struct Disk {
+    synced: Option<LogId>,
+    /// Since when there has been more than that, and none of it was synced.
+    waits_since: Option<Instant>,
+}
+
+impl Disk {
+    fn hangs<F: Files>(&mut self, log: &Log<F>) -> bool {
+        let last = log.last();
+        let synced = log.at_most_synced(last);
+        if synced == last || synced != self.synced {
+            *self = Disk { synced, waits_since: None };
+        }
+        synced != last && now().saturating_duration_since(*self.waits_since.get_or_insert_with(now)) > DISK_PATIENCE
     }
 }
 

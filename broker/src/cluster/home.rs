@@ -50,9 +50,14 @@ pub(crate) fn begin_incoming(data_dir: &Path) -> io::Result<PathBuf> {
 pub(crate) fn complete_incoming(data_dir: &Path) -> io::Result<()> {
     let incoming = data_dir.join(INCOMING);
     sync(&incoming.join("store"))?;
-    fs::File::create(incoming.join(COMPLETE))?.sync_all()?;
-    sync(&incoming)?;
-    sync(data_dir)
+    sync(data_dir)?;
+    let complete = incoming.join(COMPLETE);
+    let marked = fs::File::create(&complete).and_then(|file| file.sync_all()).and_then(|()| sync(&incoming));
+    if marked.is_err() && fs::remove_file(&complete).is_err() && complete.exists() {
+        // It stays whole or not, so it counts as whole: the node goes on with what it has only when a start would do so too.
+        return Ok(());
+    }
+    marked
 }
 
 fn sync(directory: &Path) -> io::Result<()> {
@@ -93,6 +98,10 @@ pub(crate) fn settle(data_dir: &Path, files: &DiskFiles) -> Result<(), HomeError
             points.save(files)?;
         }
         sync(data_dir).map_err(on(data_dir, "syncing it"))?;
+        // First and for good: if it came back after a power loss, it would take the place of what is written from now on.
+        let complete = incoming.join(COMPLETE);
+        fs::remove_file(&complete).map_err(on(&complete, "removing it"))?;
+        sync(&incoming).map_err(on(&incoming, "syncing it"))?;
         tracing::info!(through = applied.index, "the snapshot has taken the place of this node's files");
     }
     remove(&incoming)

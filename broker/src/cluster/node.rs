@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -176,6 +176,7 @@ impl Node {
             cluster_id: Some(cluster_id),
             purged: Some(founding(applied)),
             invited: others.cloned().collect(),
+            healing: None,
             ..Points::new(self.config.node_id)
         };
         points.save(&self.files)?;
@@ -310,7 +311,7 @@ impl Task {
             data_dir: self.data_dir.clone(),
             replaced,
             receiving: tokio::sync::Mutex::new(()),
-            ended: AtomicBool::new(false),
+            ended: tokio::sync::RwLock::new(false),
         });
         let changer = Changer {
             identity: Arc::clone(&self.identity),

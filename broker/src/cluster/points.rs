@@ -27,7 +27,7 @@ pub(crate) struct Points {
     pub(crate) purged: Option<LogId>,
     /// Nodes that the bootstrap still has to take up: `id=host:port`.
     pub(crate) invited: Vec<(u64, String)>,
-    /// The node has lost its files and does not vote before it has this entry, or, while none is known, at all.
+    /// The node has no files yet, or has lost them, and does not vote before it has this entry, or, while none is known, at all.
     pub(crate) healing: Option<Healing>,
 }
 
@@ -56,8 +56,10 @@ pub(crate) enum PointsError {
 }
 
 impl Points {
+    /// Of a node with an empty directory. It may be one that voted before and has lost its disk, so it must catch up before it votes.
     pub(crate) fn new(node_id: u64) -> Points {
-        Points { version: VERSION, node_id, cluster_id: None, vote: None, purged: None, invited: Vec::new(), healing: None }
+        let healing = Some(Healing { until: None });
+        Points { version: VERSION, node_id, cluster_id: None, vote: None, purged: None, invited: Vec::new(), healing }
     }
 
     /// The node has lost its log: it does not vote before it has caught up, see `healing.rs`.

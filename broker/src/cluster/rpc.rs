@@ -61,27 +61,35 @@ pub(crate) async fn append<F: Files>(
     let response = raft.append_entries(request).await?;
     if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
         standing.hear();
+        // Not of one that was deposed: what it knows to be committed is not all that is.
+        healing::heard(log, vote, commit).await?;
     }
-    healing::heard(log, vote, commit).await?;
     Ok(response)
 }
 
 /// Whether this node would vote for another one, whose log ends with `last`: it hears no leader, is none that a quorum follows, and has no
 /// more than that node.
 pub(crate) fn pre_vote<F: Files>(log: &Log<F>, standing: &Standing, lease: &Lease, last: Option<LogId>) -> bool {
+    !serves(standing, lease) && !campaign::hears(standing) && !log.is_healing() && last >= log.last()
+}
+
+/// Whether this node leads, and a quorum has said so of late.
+fn serves(standing: &Standing, lease: &Lease) -> bool {
     let leads = standing.led.load(Ordering::Acquire);
-    let is_led = leads > 0 && lease.holds(leads, now()) || campaign::hears(standing);
-    !is_led && !log.is_healing() && last >= log.last()
+    leads > 0 && lease.holds(leads, now())
 }
 
 /// A candidate's request is here.
 pub(crate) async fn vote<F: Files>(
     raft: &openraft::Raft<Raft>,
     log: &Log<F>,
+    standing: &Standing,
+    lease: &Lease,
     request: VoteRequest<u64>,
 ) -> Result<VoteResponse<u64>, RpcError> {
-    if log.is_healing() {
-        // It may have lost what it had promised to keep, see `healing.rs`.
+    // A node that heals may have lost what it had promised to keep, see `healing.rs`. One that serves goes on doing so; Raft would have it
+    // vote for somebody else from a second after its election on, since it counts from there.
+    if log.is_healing() || serves(standing, lease) {
         let vote = raft.metrics().borrow().vote;
         return Ok(VoteResponse::new(vote, log.last(), false));
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use super::super::image::Incoming;
 use super::super::lease::Lease;
 use super::super::link::Standing;
 use super::super::log::Log;
-use super::super::raft::Raft;
+use super::super::raft::{LogId, Raft, Vote};
 use super::super::record;
 use super::super::{home, rpc};
 use super::{
@@ -36,9 +36,12 @@ pub(crate) struct Answering<F: Files> {
     pub(crate) replaced: mpsc::UnboundedSender<()>,
     /// One snapshot is taken at a time.
     pub(crate) receiving: tokio::sync::Mutex<()>,
-    /// One is complete: what this node still is says nothing any more.
-    pub(crate) ended: AtomicBool,
+    /// One is complete: what this node still is says nothing any more. Whoever answers holds it until the answer is durable.
+    pub(crate) ended: tokio::sync::RwLock<bool>,
 }
+
+/// How long a leader may be silent in the middle of a snapshot.
+const CHUNK_WAIT: Duration = Duration::from_secs(30);
 
 /// Answers for as long as it is polled.
 pub(crate) async fn serve<F: Files>(listener: &TcpListener, answering: Arc<Answering<F>>) {
@@ -64,9 +67,6 @@ async fn converse<F: Files>(stream: TcpStream, peer: SocketAddr, answering: Arc<
         let Some(hello) = answering.greet(&mut wire, peer).await? else { return Ok(()) };
         wire.frame_bytes_max = FRAME_BYTES_MAX;
         while let Some((kind, body)) = wire.receive().await? {
-            if answering.ended.load(Ordering::Acquire) {
-                return Err(io::Error::other("this node starts anew, from a snapshot"));
-            }
             answering.answer(&mut wire, kind, body, hello.from).await?;
         }
         io::Result::Ok(())
@@ -127,15 +127,24 @@ impl<F: Files> Answering<F> {
     }
 
     async fn answer(&self, wire: &mut Wire, kind: u8, body: bytes::Bytes, from: u64) -> io::Result<()> {
+        if kind == kind::IMAGE {
+            return self.receive_image(wire, &json(&body)?, from).await;
+        }
+        let ended = self.ended.read().await;
+        if *ended {
+            return Err(io::Error::other("this node starts anew, from a snapshot"));
+        }
         match kind {
             kind::APPEND => {
                 let response = rpc::append(&self.raft, &self.log, &self.standing, append::decode(body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::APPENDED, &response).await
             }
             kind::VOTE => {
-                let response = rpc::vote(&self.raft, &self.log, json(&body)?).await.map_err(io::Error::other)?;
+                let response =
+                    rpc::vote(&self.raft, &self.log, &self.standing, &self.lease, json(&body)?).await.map_err(io::Error::other)?;
                 wire.send_json(kind::VOTED, &response).await
             }
+            kind::ELECT if self.log.is_healing() => Err(broken("this node does not vote before it has caught up")),
             kind::ELECT => {
                 tracing::info!(node = from, "the leader hands over to this node");
                 self.raft.trigger().elect().await.map_err(io::Error::other)?;
@@ -145,7 +154,6 @@ impl<F: Files> Answering<F> {
                 let would_vote = rpc::pre_vote(&self.log, &self.standing, &self.lease, json(&body)?);
                 wire.send_json(kind::PRE_VOTED, &would_vote).await
             }
-            kind::IMAGE => self.receive_image(wire, &json(&body)?, from).await,
             other => Err(broken(format!("a frame of kind {other} is no request"))),
         }
     }
@@ -157,7 +165,7 @@ impl<F: Files> Answering<F> {
         };
         let vote = self.raft.metrics().borrow().vote;
         let Some(last) = head.meta.last_log_id else { return Err(broken("a snapshot of nothing")) };
-        let wanted = head.vote >= vote && !self.log.holds(last).await.map_err(io::Error::other)?;
+        let wanted = self.wants(head.vote, last).await?;
         wire.send_json(kind::IMAGE_WANTED, &ImageWanted { wanted, vote }).await?;
         if !wanted {
             return Ok(());
@@ -167,7 +175,8 @@ impl<F: Files> Answering<F> {
         let mut incoming = blocking(move || Incoming::begin(&directory).map_err(io::Error::other)).await?;
         let mut received = ImageEnd { chunks: 0, crc: 0 };
         loop {
-            let (kind, body) = wire.receive().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let received_next = tokio::time::timeout(CHUNK_WAIT, wire.receive()).await;
+            let (kind, body) = received_next.map_err(|_| io::ErrorKind::TimedOut)??.ok_or(io::ErrorKind::UnexpectedEof)?;
             match kind {
                 kind::CHUNK => {
                     let (crc, chunk) = body.split_first_chunk::<4>().ok_or_else(|| broken("a chunk without its checksum"))?;
@@ -193,19 +202,27 @@ impl<F: Files> Answering<F> {
                 other => return Err(broken(format!("a frame of kind {other} is no part of a snapshot"))),
             }
         }
-        let data_dir = self.data_dir.clone();
         let applied = Applied { term: last.leader_id.term, index: record::journal_index(last.index), crc: 0 };
-        blocking(move || {
-            incoming.finish(applied).map_err(io::Error::other)?;
-            home::complete_incoming(&data_dir)
-        })
-        .await?;
-        tracing::info!(chunks = received.chunks, "the snapshot is complete");
-        self.ended.store(true, Ordering::Release);
-        wire.send(kind::IMAGE_TAKEN, &[]).await?;
+        blocking(move || incoming.finish(applied).map_err(io::Error::other)).await?;
+        // From here on nothing is promised that the snapshot does not have; and what was promised meanwhile to a later leader counts for more.
+        let mut ended = self.ended.write().await;
+        if !self.wants(head.vote, last).await? {
+            return Err(io::Error::other("the log has gone on without the snapshot"));
+        }
+        let data_dir = self.data_dir.clone();
+        blocking(move || home::complete_incoming(&data_dir)).await?;
+        *ended = true;
         // Nobody listens any more only when the node is stopping; the next start finds the snapshot.
         let _ = self.replaced.send(());
-        Ok(())
+        tracing::info!(chunks = received.chunks, "the snapshot is complete");
+        wire.send(kind::IMAGE_TAKEN, &[]).await
+    }
+
+    /// Whether a snapshot of a leader with that vote is more than what this node has.
+    async fn wants(&self, vote: Vote, last: LogId) -> io::Result<bool> {
+        let own = self.raft.metrics().borrow().vote;
+        let promised = self.log.points().vote.is_none_or(|promised| vote >= promised);
+        Ok(vote >= own && promised && !self.log.holds(last).await.map_err(io::Error::other)?)
     }
 }
 

@@ -38,12 +38,13 @@ pub(super) struct Covered {
     pub(super) joined: u64,
     pub(super) left: u64,
     pub(super) sieges: u64,
+    pub(super) lost_disks: u64,
 }
 
 impl Covered {
     /// What every run of many seeds must have seen. A turn that outlives its reign is not among it: Raft takes proposals in order, so that takes
     /// a term that is lost and won again between two of its steps. The rule for it is held by the tests of `tenure.rs`.
-    fn counts(&self) -> [(&'static str, u64); 18] {
+    fn counts(&self) -> [(&'static str, u64); 19] {
         [
             ("acknowledged", self.acknowledged),
             ("deliveries", self.deliveries),
@@ -63,6 +64,7 @@ impl Covered {
             ("joined", self.joined),
             ("left", self.left),
             ("sieges", self.sieges),
+            ("lost disks", self.lost_disks),
         ]
     }
 
@@ -86,6 +88,7 @@ impl Covered {
         self.joined += other.joined;
         self.left += other.left;
         self.sieges += other.sieges;
+        self.lost_disks += other.lost_disks;
     }
 
     /// A fault that never comes tests nothing.

@@ -247,7 +247,7 @@ fn answer_append(end: End, bytes: Bytes) -> Answering<AppendEntriesResponse<u64>
 }
 
 fn answer_vote(end: End, request: VoteRequest<u64>) -> Answering<VoteResponse<u64>> {
-    Box::pin(async move { rpc::vote(&end.raft, &end.log, request).await.ok() })
+    Box::pin(async move { rpc::vote(&end.raft, &end.log, &end.standing, &end.lease, request).await.ok() })
 }
 
 fn answer_pre_vote(end: End, last: Option<LogId>) -> Answering<bool> {

@@ -45,6 +45,8 @@ pub(super) struct Node {
     begins_after: Option<Applied>,
     /// Its disk takes its time.
     pub(super) slow: bool,
+    /// It does nothing any more.
+    pub(super) hangs: bool,
     pub(super) up: Option<Up>,
 }
 
@@ -70,7 +72,7 @@ impl Node {
     /// A node with an empty disk.
     pub(super) fn new(id: u64, net: &Net, home: &std::path::Path) -> Node {
         let dir = home.join(format!("node-{id}"));
-        Node { id, net: net.clone(), dir, points: files(), journal: files(), begins_after: None, slow: false, up: None }
+        Node { id, net: net.clone(), dir, points: files(), journal: files(), begins_after: None, slow: false, hangs: false, up: None }
     }
 
     /// Makes it one of those that a cluster begins with.
@@ -82,7 +84,7 @@ impl Node {
         std::fs::create_dir_all(self.dir.join("store")).unwrap();
         found(&self.dir.join("store"), &mark, FOUNDING);
         self.begins_after = Some(FOUNDING);
-        let points = Points { cluster_id: Some("simulated".to_owned()), purged: Some(last), ..Points::new(self.id) };
+        let points = Points { cluster_id: Some("simulated".to_owned()), purged: Some(last), healing: None, ..Points::new(self.id) };
         points.save(&self.points).unwrap();
     }
 
@@ -232,6 +234,17 @@ impl Node {
         }
     }
 
+    /// Its disk is replaced by an empty one, as if a volume were not mounted.
+    pub(super) fn lose_disk(&mut self) {
+        (self.points, self.journal, self.begins_after) = (files(), files(), None);
+        for part in ["store", "incoming"] {
+            let path = self.dir.join(part);
+            if path.exists() {
+                std::fs::remove_dir_all(path).unwrap();
+            }
+        }
+    }
+
     /// Flips bits of what is on the disk; says whether there is something to flip.
     pub(super) fn damage(&mut self) -> bool {
         let names: Vec<String> = self.journal.list().unwrap();
@@ -252,7 +265,7 @@ impl Node {
     pub(super) fn serve_disk(&self) {
         let Some(up) = &self.up else { return };
         let mut busy = up.busy.lock().unwrap();
-        if *busy || !up.desk.lock().unwrap().has_work() {
+        if self.hangs || *busy || !up.desk.lock().unwrap().has_work() {
             return;
         }
         *busy = true;

@@ -368,14 +368,17 @@ impl World {
 
     /// Damages a node's journal. Not two at a time: what two of three have lost is lost.
     fn damage(&mut self, at: usize) {
-        let others_heal = self.nodes.iter_mut().any(|node| node.up.is_none() || node.is_healing());
-        if others_heal || self.changing.load(Ordering::Relaxed) {
+        if self.is_weakened() || self.changing.load(Ordering::Relaxed) {
             return;
         }
         let node = &mut self.nodes[at];
         let id = node.id;
         node.crash(false);
-        if node.damage() {
+        if dice(|rng| rng.percent(30)) {
+            self.ledger.note(id, "has an empty disk");
+            self.ledger.count(|covered| &mut covered.lost_disks);
+            node.lose_disk();
+        } else if node.damage() {
             self.ledger.note(id, "has damaged files");
         }
         // At once: while it is away it counts as nobody's damage.
@@ -384,7 +387,7 @@ impl World {
 
     /// Takes a node up, lets one go, or both.
     fn change_members(&mut self) {
-        if self.changing.load(Ordering::Relaxed) || self.nodes.iter_mut().any(Node::is_healing) {
+        if self.changing.load(Ordering::Relaxed) || self.is_weakened() {
             return;
         }
         let Some(leader) = self.nodes.iter().find(|node| node.shown().serving.is_some()).map(|node| node.id) else { return };
@@ -430,7 +433,7 @@ impl World {
         });
     }
 
-    /// All is well but that the leader is cut off, or heard by nobody, while it has more than the others, and one of those more than the rest:
+    /// All is well but that the leader is cut off, or heard by nobody, or its disk hangs, while it has more than the others, and one of those more than the rest:
     /// another one must lead soon.
     fn siege(&mut self) {
         self.calm_down();
@@ -438,7 +441,7 @@ impl World {
         let leader = loop {
             if let Some(leader) = self.leader()
                 && !self.changing.load(Ordering::Relaxed)
-                && self.nodes.iter_mut().all(|node| node.up.is_some() && !node.is_healing())
+                && !self.is_weakened()
             {
                 break self.nodes[leader].id;
             }
@@ -454,10 +457,10 @@ impl World {
         self.net.set_weather(weather);
         self.pass(up_to(0, 600));
         let mut weather = Weather::fair();
-        if dice(|rng| rng.percent(50)) {
-            weather.mute.insert(leader);
-        } else {
-            weather.cut.extend(self.nodes.iter().flat_map(|other| [(leader, other.id), (other.id, leader)]));
+        match dice(|rng| rng.below(3)) {
+            0 => drop(weather.mute.insert(leader)),
+            1 => weather.cut.extend(self.nodes.iter().flat_map(|other| [(leader, other.id), (other.id, leader)])),
+            _ => self.nodes.iter_mut().filter(|node| node.id == leader).for_each(|node| node.hangs = true),
         }
         self.ledger.note(leader, format!("is under siege: {weather:?}"));
         self.ledger.count(|covered| &mut covered.sieges);
@@ -477,11 +480,18 @@ impl World {
         self.net.set_weather(Weather::fair());
         for node in &mut self.nodes {
             runtime::pause(node.id, false);
-            node.slow = false;
+            (node.slow, node.hangs) = (false, false);
             if node.up.is_none() {
                 node.start();
             }
         }
+    }
+
+    /// Whether a node is down or heals. One that was never taken up, because its leader fell in the middle of that, does not count.
+    fn is_weakened(&mut self) -> bool {
+        let voters = self.leader().map(|at| self.nodes[at].id).map(|leader| self.voters(leader));
+        let counts = |id: u64| voters.as_ref().is_none_or(|voters| voters.contains(&id));
+        self.nodes.iter_mut().any(|node| counts(node.id) && (node.up.is_none() || node.is_healing()))
     }
 
     /// Who votes, as a node sees it.
