@@ -48,6 +48,11 @@ impl BrokerArgs {
         failure.next_step("start one with `qwer-q serve`, or name another with --broker")
     }
 
+    /// Whether several nodes were given, as those of a cluster are.
+    pub(crate) fn is_a_list(&self) -> bool {
+        self.address().contains(',')
+    }
+
     /// A host without a port gets the broker's usual one; an empty variable, as compose files leave it, counts as not set.
     fn address(&self) -> String {
         let given = self.broker.split(',').map(str::trim).filter(|address| !address.is_empty());

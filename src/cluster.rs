@@ -111,7 +111,7 @@ async fn status(args: StatusArgs) -> Result<(), Failure> {
     }
     output.flush()?;
     if status.healing {
-        eprintln!("node {} has lost files: it does not vote until it has copied everything from the others", status.node_id);
+        eprintln!("node {} does not vote until it has copied everything from the others", status.node_id);
     }
     match status.leader {
         Some(_) => Ok(()),
@@ -192,10 +192,16 @@ fn table(status: &ClusterStatus) -> Table {
             or_dash(&member.client_address),
             or_dash(&member.raft_address),
             member.lag.map_or_else(|| "-".to_owned(), |lag| lag.to_string()),
-            member.last_contact_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
+            member.last_contact_ms.map_or_else(|| "-".to_owned(), last_contact),
         ]);
     }
     table
+}
+
+/// How long ago a node answered, and whether that is longer than a node takes that runs.
+fn last_contact(ms: u64) -> String {
+    const SILENT_MS: u64 = 1_000;
+    if ms < SILENT_MS { format!("{ms} ms") } else { format!("{ms} ms: no answer") }
 }
 
 /// What a member does: what it says of itself, or what the membership says.

@@ -81,9 +81,10 @@ async fn publish(args: PublishArgs) -> Result<(), Failure> {
         (None, Some(path)) => Some(read_raw(path)?),
         (None, None) => None,
     };
-    // What reads stdin may live long enough to see its broker restart; one message is tried once.
+    // What reads stdin may live long enough to see its broker restart; one message is tried once, unless there are nodes to choose from: then
+    // it would be lost or stored for all that its sender knows, only because another node leads now.
     let reads_stdin = one.is_none() && args.body.is_none();
-    let reconnect = if reads_stdin { args.reconnect.policy() } else { Reconnect::never() };
+    let reconnect = if reads_stdin || args.broker.is_a_list() { args.reconnect.policy() } else { Reconnect::never() };
     let client = args.broker.builder().reconnect(reconnect).connect().await?;
     let outcome = match (one, &args.body) {
         (Some(payload), _) => publish_one(&client, &args, payload).await,

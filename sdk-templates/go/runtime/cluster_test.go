@@ -181,6 +181,21 @@ func TestAPublishWhoseLeaderIsLostIsSentAgainUnderTheSameKey(t *testing.T) {
 	}
 }
 
+func TestAClientThatGivesUpSaysOfWhatItHasSentThatItMayBeStored(t *testing.T) {
+	b := newNode(t)
+	c, p := b.dial(WithReconnect(Reconnect{Attempts: -1}))
+	receipt, err := c.Submit(ctx, "q", []byte("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.expect(opPublish, &wirePublish{})
+	p.conn.Close()
+	var lost *DisconnectedError
+	if _, err := receipt.Wait(ctx); !errors.As(err, &lost) || !lost.MaybeStored {
+		t.Error(err)
+	}
+}
+
 func TestARefusalByANodeThatLeadsNoMoreIsNoAnswer(t *testing.T) {
 	for _, byItem := range []bool{false, true} {
 		b, next := newNode(t), newNode(t)

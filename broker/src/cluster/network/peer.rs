@@ -244,7 +244,11 @@ impl<F: Files> RaftNetwork<Raft> for Peer<F> {
         _: RPCOption,
     ) -> Result<SnapshotResponse<u64>, StreamingError<Raft, Fatal<u64>>> {
         let target = self.target;
-        tracing::info!(node = target, through = ?snapshot.meta.last_log_id, "a node is so far behind that it gets a snapshot");
+        tracing::info!(
+            node = target,
+            through = snapshot.meta.last_log_id.map(|last| last.index),
+            "a node is so far behind that it gets a snapshot"
+        );
         self.log.trailing().sends(target, next(snapshot.meta.last_log_id).saturating_sub(1));
         let log = self.log.clone();
         let outcome = tokio::select! {

@@ -181,7 +181,12 @@ func (c *Client) fail(err error) {
 	for _, l := range c.listed {
 		for _, b := range l.batches {
 			unsent = true
-			c.resolveAll(b, err)
+			// What had been sent on an earlier connection may be stored, whatever became of the later ones.
+			if b.lostAt.IsZero() {
+				c.resolveAll(b, err)
+			} else {
+				c.resolveAll(b, &DisconnectedError{MaybeStored: true})
+			}
 		}
 		l.batches = nil
 	}

@@ -77,10 +77,14 @@ impl Carry {
     }
 }
 
-/// Fails all that waits in a lane, for there is no connection any more.
+/// Fails all that waits in a lane, for there is no connection any more. What had been sent on an earlier one may be stored, whatever
+/// became of the later ones.
 pub(crate) fn fail_lane(shared: &Shared, lane: &Lane, error: &Error) {
     while let Some(batch) = lane.take() {
-        resolve_all(shared, &batch, error);
+        match batch.lost_at {
+            Some(_) => resolve_all(shared, &batch, &Error::Disconnected { maybe_stored: true }),
+            None => resolve_all(shared, &batch, error),
+        }
     }
 }
 

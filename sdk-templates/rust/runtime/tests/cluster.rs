@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use qwerq::proto::{ErrorCode, Opcode, wire};
-use qwerq::{Client, ConsumeOptions, Dial, Error, Message};
+use qwerq::{Client, ConsumeOptions, Dial, Error, Message, Reconnect};
 use support::{Broker, Peer, broker, connect, hello_ack, message, payloads, settle_down};
 use tokio::time::Instant;
 
@@ -149,6 +149,18 @@ async fn a_publish_whose_leader_is_lost_is_sent_again_under_the_same_key() {
     let plain = plain.await.unwrap();
     assert_eq!((plain.seq, plain.duplicate), (Some(4), false));
     assert!(keyed.await.unwrap().duplicate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_gives_up_says_of_what_it_has_sent_that_it_may_be_stored() {
+    let (dial, mut broker) = broker();
+    let builder = Client::builder("a:1").reconnect(Reconnect::never()).dial(dial);
+    let (client, (_, mut peer)) = tokio::join!(builder.connect(), lead(&mut broker));
+    let client = client.expect("the node accepts it");
+    let receipt = client.submit("q", message("m")).await.unwrap();
+    peer.publish().await;
+    drop(peer);
+    assert!(matches!(receipt.await, Err(Error::Disconnected { maybe_stored: true })));
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,6 +111,14 @@ test("a_publish_whose_leader_is_lost_is_sent_again_under_the_same_key", async (t
   assert.deepEqual((await Promise.all(published)).map(({ seq, duplicate }) => [seq, duplicate]), [[4n, false], [5n, true]]);
 });
 
+test("a_client_that_gives_up_says_of_what_it_has_sent_that_it_may_be_stored", async (t) => {
+  const { client, peer } = await scene(t, { reconnect: { attempts: 0 } }, NODE);
+  const published = client.publish("q", bytes("m"));
+  await peer.expect(Opcode.Publish, PublishSchema);
+  peer.destroy();
+  await assert.rejects(published, (error) => error instanceof DisconnectedError && error.maybeStored);
+});
+
 test("a_refusal_by_a_node_that_leads_no_more_is_no_answer", async (t) => {
   for (const byItem of [false, true]) {
     const { client, peer, second } = await pair(t);

@@ -196,7 +196,9 @@ export class Driver {
     let unsent = this.work.lanes.length > 0;
     for (const lane of this.work.lanes.splice(0)) {
       for (let batch = lane.take(); batch !== undefined; batch = lane.take()) {
-        batch.entries.forEach((entry) => entry.done(error));
+        // What had been sent on an earlier connection may be stored, whatever became of the later ones.
+        const why = batch.lostAt === undefined ? error : new DisconnectedError(true);
+        batch.entries.forEach((entry) => entry.done(why));
       }
     }
     for (const request of this.work.requests.splice(0).filter((request) => !request.cancelled)) {
