@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::{AsyncRuntime, ServerState};
+use tokio::sync::mpsc;
 
 use super::healing;
 use super::link::Standing;
@@ -24,8 +25,8 @@ use super::raft::{Address, ELECTION_MAX, HEARTBEAT, LogId, Raft};
 use super::runtime::{Runtime, now, part_of};
 use crate::files::Files;
 
-/// How long others may take to say whether they would vote for this node.
-const PATIENCE: Duration = HEARTBEAT.saturating_mul(2);
+/// How long others may take to say whether they would vote for this node; nobody waits for those that a majority does without.
+const PATIENCE: Duration = ELECTION_MAX;
 
 /// How long a candidate that has not won rests at most, times the campaigns that it has lost so far: longer than an election timeout, or the
 /// rest would part nobody.
@@ -55,13 +56,23 @@ pub(crate) async fn watch<F: Files, A>(
     let mut lonely_since: Option<Instant> = None;
     let mut rest = Rest::default();
     let mut disk = Disk::default();
+    let mut hung = false;
     loop {
         if let Err(error) = healing::look(log).await {
             tracing::warn!(error = %chain(&error), "the node does not get over its healing");
         }
         // A leader that writes nothing any more keeps the others from electing one that does, so it falls silent.
         let hangs = disk.hangs(log);
-        raft.runtime_config().heartbeat(!hangs);
+        if hangs != hung {
+            if hangs {
+                tracing::warn!("this node's disk hangs: nothing was synced for {DISK_PATIENCE:?}; it does not lead before that changes");
+            } else {
+                tracing::info!("this node's disk goes on");
+            }
+            // Only then: whoever hands over falls silent, too.
+            raft.runtime_config().heartbeat(!hangs);
+            hung = hangs;
+        }
         let allowed = if hangs || log.is_healing() {
             false
         } else if hears(standing) {
@@ -132,17 +143,28 @@ where
     let membership = Arc::clone(&raft.metrics().borrow().membership_config);
     let membership = membership.membership();
     let (own, last) = (log.points().node_id, log.last());
-    let others = membership.voter_ids().filter(|id| *id != own).filter_map(|id| {
-        let answer = asked(id, membership.get_node(&id)?.clone(), last);
+    let (says, mut answers) = mpsc::unbounded_channel();
+    for id in membership.voter_ids().filter(|id| *id != own) {
+        let Some(address) = membership.get_node(&id) else { continue };
+        let (answer, says) = (asked(id, address.clone(), last), says.clone());
         // All at once; each ends by itself.
-        Some(Runtime::spawn(async move { (id, Runtime::timeout(PATIENCE, answer).await) }))
-    });
-    let mut willing = BTreeSet::from([own]);
-    for other in others.collect::<Vec<_>>() {
-        if let Ok((id, Ok(Some(true)))) = other.await {
-            willing.insert(id);
-        }
+        Runtime::spawn(async move {
+            if let Ok(Some(true)) = Runtime::timeout(PATIENCE, answer).await {
+                // Enough others may have answered already.
+                let _ = says.send(id);
+            }
+        });
     }
-    let is_quorum = |voters: &BTreeSet<u64>| voters.intersection(&willing).count() > voters.len() / 2;
-    membership.get_joint_config().iter().all(is_quorum)
+    drop(says);
+    let mut willing = BTreeSet::from([own]);
+    loop {
+        let is_quorum = |voters: &BTreeSet<u64>| voters.intersection(&willing).count() > voters.len() / 2;
+        if membership.get_joint_config().iter().all(is_quorum) {
+            return true;
+        }
+        match answers.recv().await {
+            Some(id) => willing.insert(id),
+            None => return false,
+        };
+    }
 }

@@ -2,6 +2,8 @@
 //! peers again. It had acknowledged entries that it has lost now, so until it has caught up it must not help to elect a leader that lacks
 //! them: it refuses its vote and does not ask for others'.
 //!
+//! A node with an empty directory is held to the same: it may be one that had a disk before.
+//!
 //! It has caught up once it holds what was committed when a leader had committed an entry of its own term: such a leader has everything
 //! that was ever acknowledged.
 
@@ -32,7 +34,7 @@ pub(crate) async fn look<F: Files>(log: &Log<F>) -> Result<(), LogError> {
     let Some(until) = log.points().healing.and_then(|healing| healing.until) else { return Ok(()) };
     if log.at_most_synced(log.last()).is_some_and(|last| last.index >= until) {
         log.change_points(|points| points.healing = None).await?;
-        tracing::info!(through = until, "healed: this node has everything that it had lost, and votes again");
+        tracing::info!(through = until, "this node has everything that was committed, and may vote");
     }
     Ok(())
 }
