@@ -58,13 +58,14 @@ after(async () => {
  * Opens a page with an own set of cookies, and closes it with the test.
  *
  * `complaints` of the result holds what went wrong so far. The test fails if anything is left in it at its end, so one that provokes
- * a complaint takes it out.
+ * a complaint takes it out. Refusals are said beforehand: the console may tell of one only after the page has shown it.
  *
  * @param t the test's context
- * @param options `width`, `height`, `scheme` ("light" or "dark"), `reducedMotion`, and whatever else playwright's newContext takes
+ * @param options `width`, `height`, `scheme` ("light" or "dark"), `refusals` (the HTTP statuses that the test provokes), and
+ *   whatever else playwright's newContext takes
  */
 export async function newPage(t, options = {}) {
-  const { width = 1280, height = 800, scheme = "light", ...others } = options;
+  const { width = 1280, height = 800, scheme = "light", refusals = [], ...others } = options;
   const context = await (await browser()).newContext({ viewport: { width, height }, colorScheme: scheme, baseURL: broker.origin, ...others });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
@@ -72,6 +73,7 @@ export async function newPage(t, options = {}) {
   page.on("console", (message) => {
     // Leaving a page ends the connection that it was still making.
     if (message.text().endsWith("WebSocket is closed before the connection is established.")) return;
+    if (refusals.some((status) => message.text().includes(`responded with a status of ${status} `))) return;
     if (message.type() === "error" || message.type() === "warning") {
       complaints.push(`console: ${message.text()}`);
     }
@@ -106,6 +108,8 @@ export async function leads(page, act) {
 /** What axe-core finds wrong with the page as it is now: one line for each place. */
 export async function axeViolations(page) {
   const source = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
+  // Colours that are on their way to others are nobody's.
+  await page.evaluate(() => Promise.allSettled(document.getAnimations().map((animation) => animation.finished)));
   // By way of the debugger, which the page's content security policy does not concern.
   await page.evaluate(source);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
