@@ -143,13 +143,17 @@ fn config(settings: Settings) -> Result<Config, Failure> {
 fn cluster(settings: &Settings) -> Result<Option<ClusterConfig>, Failure> {
     let Some(node_id) = settings.cluster_node_id else {
         let given = [
+            ("--cluster-bind", settings.cluster_bind != Settings::default().cluster_bind),
             ("--cluster-advertise", settings.cluster_advertise.is_some()),
             ("--cluster-peers", !settings.cluster_peers.is_empty()),
             ("--cluster-data-dir", settings.cluster_data_dir.is_some()),
             ("--cluster-bootstrap", settings.cluster_bootstrap),
         ];
         return match given.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::usage(format!("{flag} needs --cluster-node-id")).next_step("see docs/clustering.md")),
+            Some((flag, _)) => {
+                Err(Failure::usage(format!("{flag} needs --cluster-node-id: the broker would start alone"))
+                    .next_step("see docs/clustering.md"))
+            }
             None => Ok(None),
         };
     };
@@ -199,5 +203,28 @@ fn warn_if_open(settings: &Settings) {
             bind = %settings.cluster_bind,
             "THE CLUSTER'S PORT IS OPEN: whoever reaches this address can pass for a node and change everything; set a token on all nodes"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_a_cluster_need_a_node_id() {
+        let alone = Settings::default();
+        assert!(cluster(&alone).is_ok_and(|cluster| cluster.is_none()));
+        let address = || "127.0.0.1:9878".to_owned();
+        let given = [
+            ("--cluster-bind", Settings { cluster_bind: ([127, 0, 0, 1], 9878).into(), ..Settings::default() }),
+            ("--cluster-advertise", Settings { cluster_advertise: Some(address()), ..Settings::default() }),
+            ("--cluster-peers", Settings { cluster_peers: vec![(2, address())], ..Settings::default() }),
+            ("--cluster-data-dir", Settings { cluster_data_dir: Some("votes".into()), ..Settings::default() }),
+            ("--cluster-bootstrap", Settings { cluster_bootstrap: true, ..Settings::default() }),
+        ];
+        for (flag, settings) in given {
+            let Err(failure) = cluster(&settings) else { panic!("{flag} is taken") };
+            assert!(format!("{failure:?}").contains(&format!("{flag} needs --cluster-node-id")), "{failure:?}");
+        }
     }
 }

@@ -57,6 +57,12 @@ fn a_dead_node_is_replaced_under_load() {
     nodes.kill(dead);
     load.go_on_for(50);
     let leader = nodes.leader();
+    // It is a member still, so it need not be added: what is wrong with it is said.
+    let address = nodes.link(leader, dead).address;
+    nodes.until("adding the dead node is refused", |nodes| {
+        let added = nodes.run(leader, &["cluster", "add", &format!("{dead}={address}")]);
+        String::from_utf8_lossy(&added.stderr).contains("is a member already and does not answer")
+    });
     nodes.succeed(leader, &["cluster", "remove", &dead.to_string(), "--yes"]);
     nodes.start(4);
     let address = nodes.link(leader, 4).address;
@@ -71,6 +77,17 @@ fn a_dead_node_is_replaced_under_load() {
     load.nodes(nodes.clients());
     load.go_on_for(50);
     load.check();
+}
+
+#[test]
+fn a_node_that_was_removed_and_runs_on_is_not_ready() {
+    let nodes = Nodes::formed(3);
+    let leader = nodes.leader();
+    let removed = nodes.followers(leader)[0];
+    let health = |nodes: &Nodes| nodes.run(removed, &["health", "--address", &nodes.http(removed).to_string()]);
+    nodes.until("the follower is ready", |nodes| health(nodes).status.success());
+    nodes.succeed(leader, &["cluster", "remove", &removed.to_string(), "--yes"]);
+    nodes.until("the removed node is not ready", |nodes| String::from_utf8_lossy(&health(nodes).stderr).contains("no leader"));
 }
 
 #[test]

@@ -88,8 +88,14 @@ impl Changer {
             let text = format!("node {id} is a member already, at {}; remove it first if this is another one", member.raft_address);
             return Err(refused(text));
         }
-        if known.is_some_and(|member| member.voter) {
-            return Ok(());
+        if let Some(member) = known.filter(|member| member.voter) {
+            return match id == status.node_id || member.answers() {
+                true => Ok(()),
+                false => Err(refused(format!(
+                    "node {id} is a member already and does not answer; start it with the directory that it has, or remove it and add \
+                     another one under a new number"
+                ))),
+            };
         }
         let cluster = Some(status.cluster_id.clone());
         let welcome = probe(&self.identity, cluster, id, raft_address).await.map_err(|error| {

@@ -23,7 +23,7 @@ use super::mark::Mark;
 use super::network::{Answering, Dialler, Identity, pre_vote, serve};
 use super::points::{Points, PointsError};
 use super::raft::{Address, LogId, Membership, Metrics, Raft, StoredMembership, config};
-use super::status::{Change, Cluster, ClusterError, ClusterStatus, Member, Role};
+use super::status::{Change, Cluster, ClusterError, ClusterStatus, LEADER_SILENT, Member, Role};
 use super::watch::Watch;
 use crate::config::ClusterConfig;
 use crate::files::DiskFiles;
@@ -373,7 +373,8 @@ impl View {
         let metrics = metrics.borrow().clone();
         let points = log.points();
         let serves = standing.serving.load(Ordering::Acquire) != 0;
-        let leader = metrics.current_leader.filter(|leader| *leader != node_id || serves);
+        let hears = standing.heard().is_some_and(|heard| heard.elapsed() < LEADER_SILENT);
+        let leader = metrics.current_leader.filter(|leader| if *leader == node_id { serves } else { hears });
         let last_log_index = metrics.last_log_index.map_or(0, |index| index + 1);
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();

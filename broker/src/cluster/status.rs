@@ -4,6 +4,7 @@
 //! [`Cluster::new`] takes where the status comes from and where changes go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qwerq_proto::{ErrorCode, wire};
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +16,10 @@ pub(crate) const ANY_NODE: &str = "any-node";
 const LEADER_UNKNOWN_RETRY_MS: u64 = 250;
 
 /// A node that answered the leader so short a time ago is alive.
-const ALIVE_MS: u64 = 1_000;
+const ALIVE: Duration = Duration::from_secs(1);
+
+/// A leader that was not heard for so long is not named any more: it is gone, or this node is no member any more, which nobody tells it.
+pub(crate) const LEADER_SILENT: Duration = Duration::from_secs(3);
 
 /// What a node does in its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub(crate) struct ClusterStatus {
     pub(crate) role: Role,
     /// Raft's term.
     pub(crate) term: u64,
-    /// Who leads, as far as this node knows.
+    /// Who leads, as far as this node has heard a short time ago.
     pub(crate) leader: Option<u64>,
     /// The last entry of this node's log.
     pub(crate) last_log_index: u64,
@@ -94,6 +98,13 @@ pub(crate) struct Member {
     pub(crate) last_contact_ms: Option<u64>,
 }
 
+impl Member {
+    /// Whether it has answered the leader, which asks, a short time ago.
+    pub(crate) fn answers(&self) -> bool {
+        self.last_contact_ms.is_some_and(|ago| Duration::from_millis(ago) <= ALIVE)
+    }
+}
+
 impl ClusterStatus {
     /// The member that leads, if it is known.
     pub(crate) fn leading_member(&self) -> Option<&Member> {
@@ -104,8 +115,7 @@ impl ClusterStatus {
     /// Who is to lead when this node, which does, goes: the voter that is the least behind, of those that answer.
     fn successor(&self) -> Option<u64> {
         let others = self.members.iter().filter(|member| member.voter && member.id != self.node_id);
-        let able = others.filter(|member| member.last_contact_ms.is_some_and(|ago| ago <= ALIVE_MS));
-        able.filter_map(|member| Some((member.lag?, member.id))).min().map(|(_, id)| id)
+        others.filter(|member| member.answers()).filter_map(|member| Some((member.lag?, member.id))).min().map(|(_, id)| id)
     }
 
     /// The ERROR of a node that does not lead, with the leader's addresses as far as they are known.
@@ -277,7 +287,7 @@ mod tests {
             status.members[member].last_contact_ms = Some(contact);
         }
         assert_eq!(status.successor(), Some(3));
-        status.members[2].last_contact_ms = Some(ALIVE_MS + 1);
+        status.members[2].last_contact_ms = Some(1_001);
         assert_eq!(status.successor(), Some(2));
         status.members[1].voter = false;
         assert_eq!(status.successor(), None);
