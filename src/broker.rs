@@ -6,7 +6,7 @@ use std::future::Future;
 
 use clap::Args;
 use qwerq::{Client, ClientBuilder, Reconnect};
-use qwerq_proto::name;
+use qwerq_proto::{ErrorCode, name};
 
 use crate::failure::Failure;
 
@@ -112,9 +112,17 @@ pub(crate) fn failure(error: qwerq::Error, queue: Option<&str>) -> Failure {
     }
     match error {
         qwerq::Error::Connect(connect) => {
-            let failure = Failure::unreachable(format!("cannot reach a broker at {}", connect.addr));
+            let no_leader = connect.tried.iter().any(|tried| tried.contains(ErrorCode::NotLeader.name()));
+            let (cause, next) = match no_leader {
+                true => (
+                    "cannot reach a node that leads",
+                    "try again in a few seconds; `qwer-q cluster status` shows who leads and who answers",
+                ),
+                false => ("cannot reach a broker", "start one with `qwer-q serve`, or name another with --broker"),
+            };
+            let failure = Failure::unreachable(format!("{cause} at {}", connect.addr));
             let tried = connect.tried.iter().map(|tried| format!("tried: {tried}"));
-            tried.fold(failure, Failure::context).next_step("start one with `qwer-q serve`, or name another with --broker")
+            tried.fold(failure, Failure::context).next_step(next)
         }
         other => Failure::failed(other.to_string()),
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use qwerq::{Client, ClusterMember, ClusterStatus, Reconnect};
+use qwerq_proto::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::broker::{self, BrokerArgs};
@@ -136,18 +137,18 @@ async fn seen_by_the_leader(broker: &BrokerArgs, status: &ClusterStatus) -> Opti
 async fn add(args: AddArgs) -> Result<(), Failure> {
     let (id, address) = &args.node;
     eprintln!("node {id} copies what there is; this can take a while");
-    leader(&args.broker).await?.add_node(*id, address).await?;
+    leader(&args.broker).await?.add_node(*id, address).await.map_err(refused)?;
     say(format!("node {id} at {address} is a voting member"))
 }
 
 async fn remove(args: RemoveArgs) -> Result<(), Failure> {
     args.confirmation.ask(&format!("remove node {} from the cluster", args.id))?;
-    leader(&args.broker).await?.remove_node(args.id).await?;
+    leader(&args.broker).await?.remove_node(args.id).await.map_err(refused)?;
     say(format!("node {} is no member any more; stop it if it runs", args.id))
 }
 
 async fn transfer(args: TransferArgs) -> Result<(), Failure> {
-    leader(&args.broker).await?.transfer_leadership(args.id).await?;
+    leader(&args.broker).await?.transfer_leadership(args.id).await.map_err(refused)?;
     say(format!("node {} leads", args.id))
 }
 
@@ -155,6 +156,14 @@ async fn transfer(args: TransferArgs) -> Result<(), Failure> {
 async fn leader(broker: &BrokerArgs) -> Result<Client, Failure> {
     let patience = Reconnect { attempts: Some(20), max: Duration::from_secs(1), ..Reconnect::default() };
     Ok(broker.builder().reconnect(patience).connect().await?)
+}
+
+/// What the leader says about a change that makes no sense as things are.
+fn refused(error: qwerq::Error) -> Failure {
+    let unexplained =
+        error.refusal().is_some_and(|refusal| refusal.known() == Some(ErrorCode::InvalidArgument) && !refusal.message.contains("`qwer-q "));
+    let failure = Failure::from(error);
+    if unexplained { failure.next_step("`qwer-q cluster status` shows the nodes as they are") } else { failure }
 }
 
 fn say(text: String) -> Result<(), Failure> {

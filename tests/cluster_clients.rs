@@ -267,7 +267,18 @@ fn a_cluster_is_shown_and_changed_from_every_side() {
     // Nonsense is told with a next step.
     let refused = nodes.run(&["cluster", "transfer", "77"]);
     ended(&refused, 1);
-    contains_all(&stderr(&refused), &["error: invalid-argument", "77"]);
+    contains_all(&stderr(&refused), &["error: invalid-argument", "77", "next: `qwer-q cluster status`"]);
+
+    // Without a majority nobody leads, which is not the same as nobody being there.
+    let (left, gone) = nodes.all.split_first_mut().expect("there are three");
+    gone.iter_mut().for_each(support::nodes::Node::kill);
+    let said = loop {
+        let listed = left.run(&["queue", "list"]);
+        if listed.status.code() == Some(3) {
+            break stderr(&listed);
+        }
+    };
+    contains_all(&said, &["cannot reach a node that leads", "not-leader", "next: ", "`qwer-q cluster status`"]);
 }
 
 #[test]

@@ -54,7 +54,8 @@ pub(crate) fn complete_incoming(data_dir: &Path) -> io::Result<()> {
     let complete = incoming.join(COMPLETE);
     let marked = fs::File::create(&complete).and_then(|file| file.sync_all()).and_then(|()| sync(&incoming));
     if marked.is_err() && fs::remove_file(&complete).is_err() && complete.exists() {
-        // It stays whole or not, so it counts as whole: the node goes on with what it has only when a start would do so too.
+        // The mark is there, on the disk or not, and cannot be taken back. A start that finds it takes the snapshot, and whatever the node
+        // had written to its old files meanwhile would be gone; so the snapshot counts as whole, and the node starts anew now.
         return Ok(());
     }
     marked
