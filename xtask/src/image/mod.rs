@@ -31,9 +31,9 @@ pub(crate) struct Args {
     /// Runs the build stage of the Dockerfile too.
     #[arg(long)]
     full: bool,
-    /// `dev` is built faster.
-    #[arg(long, default_value = "release")]
-    profile: String,
+    /// Cargo's profile: by default what the Dockerfile says with `--full`, and `release`, which is there from the tests, without.
+    #[arg(long)]
+    profile: Option<String>,
     /// How buildah stores layers: `vfs` copies every file for each; with `--full` it is `overlay` where the system has that.
     #[arg(long)]
     storage_driver: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 impl Default for Args {
     fn default() -> Args {
-        Args { tag: "qwer-q".to_owned(), full: false, profile: "release".to_owned(), storage_driver: None }
+        Args { tag: "qwer-q".to_owned(), full: false, profile: None, storage_driver: None }
     }
 }
 
@@ -87,11 +87,14 @@ fn build_and_try(buildah: &Buildah, args: &Args, tally: &mut Tally, began: Insta
         true => {
             base::stand_in(buildah, &folder())?;
             let registry = cargo_home()?.join("registry");
-            let profile = format!("PROFILE={}", args.profile);
+            let profile = args.profile.iter().flat_map(|profile| ["--build-arg".to_owned(), format!("PROFILE={profile}")]);
             // Layers are kept, so that a second run has the dependencies already.
-            ["--layers".to_owned(), "--build-arg".to_owned(), profile, "--volume".to_owned(), mounted(&registry)].to_vec()
+            ["--layers".to_owned(), "--volume".to_owned(), mounted(&registry)].into_iter().chain(profile).collect()
         }
-        false => ["--build-context".to_owned(), format!("build={}", build_stage(&binary(&args.profile)?)?.display())].to_vec(),
+        false => {
+            let binary = binary(args.profile.as_deref().unwrap_or("release"))?;
+            ["--build-context".to_owned(), format!("build={}", build_stage(&binary)?.display())].to_vec()
+        }
     };
     buildah.build(&args.tag, &options)?;
     println!("built {} in {:.1} s", args.tag, began.elapsed().as_secs_f64());
