@@ -108,7 +108,20 @@ fn announce(addresses: qwerq_broker::Addresses) {
     let cluster = addresses.cluster.map(|address| format!(", cluster {address}")).unwrap_or_default();
     let line = format!("qwer-q {} is ready: broker {}, http {}{cluster}\n", env!("CARGO_PKG_VERSION"), addresses.broker, addresses.http);
     let _ = std::io::stdout().write_all(line.as_bytes());
+    give_back_memory();
 }
+
+/// Gives back to the system what only the start needed, such as the description of the REST routes; the allocator would keep it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the call has no preconditions and takes the allocator's own locks")]
+fn give_back_memory() {
+    // SAFETY: it takes no pointers; it gives back pages that hold no allocation.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other allocators do it by themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn give_back_memory() {}
 
 fn config(settings: Settings) -> Result<Config, Failure> {
     let cluster = cluster(&settings)?;
