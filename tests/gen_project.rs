@@ -194,6 +194,14 @@ fn a_schema_first_repository_needs_no_broker_and_pushes_what_it_has() {
     contains_all(&project.read("qwerq.lock"), &["version = 1\n"]);
     contains_all(&project.read("src/queues/clients.rs"), &["VERSION: u32 = 1;"]);
     project.ok(NOBODY, &["--check"]);
+
+    // A field that is added here is not one that the broker has removed.
+    project.write("proto/shop/v1/order.proto", &order("  string note = 2;\n"));
+    project.ok(NOBODY, &[]);
+    let ahead = project.ends(4, &broker.broker(), &["verify"]);
+    contains_all(&ahead, &["the lock has a content that is not registered, the broker version 1: compatible", "`qwer-q gen push`"]);
+    assert_eq!(project.ok(&broker.broker(), &["push"]), "orders: shop.v1.Order is version 2 (new)\n");
+    assert_eq!(project.ok(&broker.broker(), &["verify"]), "orders: the same, version 2\n");
 }
 
 #[test]

@@ -103,7 +103,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
         }
         Standing::Breaking => {
             Err(Failure::breaks("the broker's contracts break the code that was made from qwerq.lock").next_step(if pushes {
-                "bring the broker's contracts into the repository, and deploy the code that is made from them"
+                "`qwer-q gen push --check` says whether the repository's may be registered; else bring the broker's into the repository, and \
+                 deploy the code that is made from them"
             } else {
                 "run `qwer-q gen`, correct what no longer compiles, and deploy it"
             }))
@@ -162,11 +163,14 @@ async fn judge(client: &Client, locked: &ContractSource, active: &SchemaVersion)
     let options = client.queue_info(queue).await.map_err(refused)?.options.unwrap_or_default();
     let rule = rule(options.compatibility.as_deref());
     let reply_type = Some(active.reply_type.clone()).filter(|name| !name.is_empty());
-    let new = candidate(queue, active.version, &schema.descriptor_set, &active.message_type, reply_type)?;
+    let theirs = candidate(queue, active.version, &schema.descriptor_set, &active.message_type, reply_type)?;
     let known = number.unwrap_or(locked.version);
-    let old = candidate(queue, known, &locked.descriptor_set, &locked.message_type, locked.reply_type.clone())?;
+    let ours = candidate(queue, known, &locked.descriptor_set, &locked.message_type, locked.reply_type.clone())?;
+    // A content that the broker has never seen is the newer one: what it adds was not removed.
+    let (new, old) = if number.is_some() { (theirs, ours) } else { (ours, theirs) };
+    let before = old.version;
     let verdict = Verdict::judge(&new, &[old]).map_err(|error| Failure::failed(format!("{queue}: cannot compare: {error}")))?;
-    let findings = verdict.findings(&[known], rule);
+    let findings = verdict.findings(&[before], rule);
     let breaks = findings.iter().any(is_break);
     let here = number.map_or_else(|| "a content that is not registered".to_owned(), |number| format!("version {number}"));
     let standing = if breaks { Standing::Breaking } else { Standing::Compatible };
