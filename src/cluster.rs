@@ -16,6 +16,9 @@ use crate::table::{Table, Way};
 /// How long the leader may take to answer before the node's own view is shown.
 const LEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// After this it is said what takes so long.
+const SOON: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     #[command(subcommand)]
@@ -116,8 +119,12 @@ async fn status(args: StatusArgs) -> Result<(), Failure> {
     }
     match status.leader {
         Some(_) => Ok(()),
-        None => Err(Failure::failed(format!("no node leads, as far as node {} knows", status.node_id))
-            .next_step("a majority of the voting nodes must run and reach one another; their logs say what keeps them")),
+        None if status.cluster_id.is_empty() => Err(Failure::failed(format!("node {} is in no cluster yet", status.node_id))
+            .next_step(format!("take it up at the leader: `qwer-q cluster add {}=HOST:PORT -b LEADER`", status.node_id))),
+        None => Err(Failure::failed(format!("no node leads, as far as node {} knows", status.node_id)).next_step(
+            "a majority of the voting nodes must run and reach one another, and their logs say what keeps them; a node that was removed \
+             hears nobody",
+        )),
     }
 }
 
@@ -136,8 +143,16 @@ async fn seen_by_the_leader(broker: &BrokerArgs, status: &ClusterStatus) -> Opti
 
 async fn add(args: AddArgs) -> Result<(), Failure> {
     let (id, address) = &args.node;
-    eprintln!("node {id} copies what there is; this can take a while");
-    leader(&args.broker).await?.add_node(*id, address).await.map_err(refused)?;
+    let client = leader(&args.broker).await?;
+    let mut added = std::pin::pin!(client.add_node(*id, address));
+    let outcome = match tokio::time::timeout(SOON, &mut added).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            eprintln!("node {id} copies what there is; this can take a while");
+            added.await
+        }
+    };
+    outcome.map_err(refused)?;
     say(format!("node {id} at {address} is a voting member"))
 }
 
@@ -148,7 +163,22 @@ async fn remove(args: RemoveArgs) -> Result<(), Failure> {
 }
 
 async fn transfer(args: TransferArgs) -> Result<(), Failure> {
-    leader(&args.broker).await?.transfer_leadership(args.id).await.map_err(refused)?;
+    // Asked once: a leader that tries in vain stops serving meanwhile.
+    let once = Reconnect { attempts: Some(0), ..Reconnect::default() };
+    let client = args.broker.builder().reconnect(once).connect().await?;
+    match client.transfer_leadership(args.id).await {
+        Ok(()) => {}
+        // Whoever hands over closes its connections, and its answer may be lost with them.
+        Err(qwerq::Error::Disconnected { .. }) => {
+            let leads = leader(&args.broker).await?.cluster_status().await?.leader;
+            if leads != Some(args.id) {
+                let leads = leads.map_or_else(|| "no node leads".to_owned(), |leads| format!("node {leads} leads"));
+                return Err(Failure::failed(format!("node {} was told to lead and does not: {leads}", args.id))
+                    .next_step("its log says why; `qwer-q cluster status` shows the nodes as they are"));
+            }
+        }
+        Err(error) => return Err(refused(error)),
+    }
     say(format!("node {} leads", args.id))
 }
 

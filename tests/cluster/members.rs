@@ -63,6 +63,10 @@ fn a_dead_node_is_replaced_under_load() {
         let added = nodes.run(leader, &["cluster", "add", &format!("{dead}={address}")]);
         String::from_utf8_lossy(&added.stderr).contains("is a member already and does not answer")
     });
+    // Nor can it lead, and the one that does goes on.
+    let handed = nodes.run(leader, &["cluster", "transfer", &dead.to_string()]);
+    assert!(String::from_utf8_lossy(&handed.stderr).contains("does not answer, so it cannot lead"), "{handed:?}");
+    assert!(!nodes.log(leader).contains("this node hands over"), "{}", nodes.log(leader));
     nodes.succeed(leader, &["cluster", "remove", &dead.to_string(), "--yes"]);
     nodes.start(4);
     let address = nodes.link(leader, 4).address;
@@ -120,6 +124,30 @@ fn a_leader_that_is_told_to_stop_hands_over_first() {
     load.nodes(nodes.clients());
     load.go_on_for(50);
     load.check();
+}
+
+#[test]
+fn a_leader_that_is_told_to_stop_hands_over_past_a_dead_node() {
+    let mut nodes = Nodes::formed(3);
+    let leader = nodes.leader();
+    // Of two that are level the lower number comes first.
+    let (dead, next) = (nodes.followers(leader)[0], nodes.followers(leader)[1]);
+    nodes.kill(dead);
+    nodes.stop(leader);
+    assert!(nodes.log(next).contains("the leader hands over to this node"), "{}", nodes.log(leader));
+}
+
+#[test]
+fn a_node_that_died_before_its_leader_is_shown_as_silent() {
+    let mut nodes = Nodes::formed(3);
+    let before = nodes.leader();
+    nodes.kill(before);
+    let leader = nodes.leader();
+    nodes.until("the dead node is silent", |nodes| {
+        let shown = nodes.succeed(leader, &["cluster", "status"]);
+        let row = shown.lines().find(|line| line.trim_start().starts_with(&before.to_string()));
+        row.is_some_and(|row| row.ends_with("no answer"))
+    });
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Changer {
         }
         let cluster = Some(status.cluster_id.clone());
         let welcome = probe(&self.identity, cluster, id, raft_address).await.map_err(|error| {
-            refused(format!("node {id} does not answer at {raft_address}: {error}; is it running with --cluster-node-id {id}?"))
+            refused(format!("node {id} does not answer at {raft_address}: {error}; is that its --cluster-bind, and is it running with --cluster-node-id {id}?"))
         })?;
         let address = Address { raft: raft_address.to_owned(), ..welcome.address };
         self.raft.add_learner(id, address, false).await.map_err(|error| self.failed("it was not taken up", &error))?;
@@ -146,12 +146,23 @@ impl Changer {
         if id == status.node_id {
             return Ok(());
         }
-        let Some(member) = status.members.iter().find(|member| member.id == id && member.voter) else {
-            return Err(refused(format!("node {id} does not vote, so it cannot lead")));
+        let Some(member) = status.members.iter().find(|member| member.id == id) else {
+            return Err(refused(format!("node {id} is no member")));
         };
+        if !member.voter {
+            return Err(refused(format!("node {id} does not vote yet, so it cannot lead")));
+        }
+        if !member.answers() {
+            return Err(refused(format!("node {id} does not answer, so it cannot lead; is it running?")));
+        }
         if member.lag.is_none_or(|lag| lag > CLOSE) {
             return Err(refused(format!("node {id} is too far behind to lead; try again when it has caught up")));
         }
+        // It may have died a moment ago. Nobody is to wait for a node that cannot take over.
+        let cluster = Some(status.cluster_id.clone());
+        probe(&self.identity, cluster, id, &member.raft_address)
+            .await
+            .map_err(|error| refused(format!("node {id} does not answer at {}, so it cannot lead: {error}", member.raft_address)))?;
         tracing::info!(node = id, "this node hands over");
         self.standing.yielding.store(true, Ordering::Release);
         self.queue.nudge();

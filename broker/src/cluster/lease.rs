@@ -20,6 +20,8 @@ pub(crate) struct Lease {
 struct Inner {
     /// The term that the promises are for.
     term: u64,
+    /// When the first request of the term was sent that was answered.
+    since: Option<Instant>,
     /// When the last request was sent that the member has answered.
     answered: BTreeMap<u64, Instant>,
     /// The voters, of both configurations while they change.
@@ -49,15 +51,17 @@ impl Lease {
         }
         if term > inner.term {
             inner.term = term;
+            inner.since = Some(sent);
             inner.answered.clear();
         }
         let last = inner.answered.entry(node).or_insert(sent);
         *last = sent.max(*last);
     }
 
-    /// When a member was last known to follow.
+    /// When a member was last known to follow; if it never was, when others began to.
     pub(crate) fn last_contact(&self, node: u64) -> Option<Instant> {
-        self.lock().answered.get(&node).copied()
+        let inner = self.lock();
+        inner.answered.get(&node).copied().or(inner.since)
     }
 
     /// Whether the leader of `term` may serve at `now`.
@@ -118,6 +122,18 @@ mod tests {
         assert!(lease.holds(8, start));
         lease.answered(7, 2, start + LEASE);
         assert!(!lease.holds(8, start + LEASE));
+    }
+
+    #[test]
+    fn one_that_has_never_answered_is_silent_for_as_long_as_others_have() {
+        let lease = lease(&[&[1, 2, 3]]);
+        let start = Instant::now();
+        assert_eq!(lease.last_contact(3), None);
+        lease.answered(7, 2, start);
+        lease.answered(7, 2, start + LEASE);
+        assert_eq!((lease.last_contact(2), lease.last_contact(3)), (Some(start + LEASE), Some(start)));
+        lease.answered(8, 3, start + LEASE);
+        assert_eq!(lease.last_contact(2), Some(start + LEASE));
     }
 
     #[test]

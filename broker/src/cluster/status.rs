@@ -94,7 +94,7 @@ pub(crate) struct Member {
     pub(crate) matched_index: Option<u64>,
     /// Entries that it is behind the leader's log; only the leader knows.
     pub(crate) lag: Option<u64>,
-    /// How long ago it last answered the leader; only the leader knows.
+    /// How long ago it last answered the leader, or how long that leads, if it never did; only the leader knows.
     pub(crate) last_contact_ms: Option<u64>,
 }
 
@@ -112,16 +112,27 @@ impl ClusterStatus {
         self.members.iter().find(|member| member.id == leader)
     }
 
-    /// Who is to lead when this node, which does, goes: the voter that is the least behind, of those that answer.
-    fn successor(&self) -> Option<u64> {
+    /// Who is to lead when this node, which does, goes: the voters that answer, those that are the least behind first.
+    fn successors(&self) -> Vec<u64> {
         let others = self.members.iter().filter(|member| member.voter && member.id != self.node_id);
-        others.filter(|member| member.answers()).filter_map(|member| Some((member.lag?, member.id))).min().map(|(_, id)| id)
+        let mut able: Vec<(u64, u64)> =
+            others.filter(|member| member.answers()).filter_map(|member| Some((member.lag?, member.id))).collect();
+        able.sort_unstable();
+        able.into_iter().map(|(_, id)| id).collect()
     }
 
     /// The ERROR of a node that does not lead, with the leader's addresses as far as they are known.
     pub(crate) fn not_leader(&self) -> wire::Error {
         let leader = self.leading_member().filter(|member| member.id != self.node_id && !member.client_address.is_empty());
         let Some(leader) = leader else {
+            if self.cluster_id.is_empty() {
+                let text = format!(
+                    "node {} waits for a cluster to take it up: `qwer-q cluster add {}=HOST:PORT` at the leader, unless it is one of its \
+                     --cluster-peers",
+                    self.node_id, self.node_id
+                );
+                return ErrorCode::NotLeader.with(text).retry_after_ms(LEADER_UNKNOWN_RETRY_MS);
+            }
             let text = "no node of the cluster leads at the moment, as far as this one knows; try again, or another node";
             return ErrorCode::NotLeader.with(text).retry_after_ms(LEADER_UNKNOWN_RETRY_MS);
         };
@@ -221,9 +232,16 @@ impl Cluster {
     /// Has another node lead before this one stops, if this one leads and another can. Without it the others would notice only after a while.
     pub(crate) async fn hand_over(&self) {
         let status = self.status();
-        let Some(successor) = status.successor().filter(|_| status.role == Role::Leader) else { return };
-        if let Err(error) = self.transfer(successor).await {
-            tracing::warn!(%error, "this node stops without having handed over");
+        if status.role != Role::Leader {
+            return;
+        }
+        for successor in status.successors() {
+            match self.transfer(successor).await {
+                Ok(()) => return,
+                // Nothing has happened yet; another one may take over.
+                Err(ClusterError::Refused(reason)) => tracing::info!(node = successor, reason, "a node cannot take over"),
+                Err(error) => return tracing::warn!(%error, "this node stops without having handed over"),
+            }
         }
     }
 
@@ -277,24 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn the_voter_that_is_the_least_behind_succeeds_if_it_lives() {
+    fn those_that_are_the_least_behind_succeed_first_if_they_live() {
         let mut status = status(Some(1), "");
         let third = Member { id: 3, ..status.members[1].clone() };
         status.members.push(third);
-        assert_eq!(status.successor(), None, "nobody is known to be alive");
+        assert!(status.successors().is_empty(), "nobody is known to be alive");
         for (member, lag, contact) in [(1, 7, 20), (2, 3, 90)] {
             status.members[member].lag = Some(lag);
             status.members[member].last_contact_ms = Some(contact);
         }
-        assert_eq!(status.successor(), Some(3));
+        assert_eq!(status.successors(), [3, 2]);
         status.members[2].last_contact_ms = Some(1_001);
-        assert_eq!(status.successor(), Some(2));
+        assert_eq!(status.successors(), [2]);
         status.members[1].voter = false;
-        assert_eq!(status.successor(), None);
+        assert!(status.successors().is_empty());
     }
 
     #[test]
     fn without_a_leader_clients_hear_when_to_ask_again() {
+        let alone = ClusterStatus { cluster_id: String::new(), members: Vec::new(), ..status(None, "") };
+        assert!(alone.not_leader().message.contains("`qwer-q cluster add 1=HOST:PORT`"));
         for leader in [None, Some(1), Some(9)] {
             let error = status(leader, "").not_leader();
             assert!(error.details.is_empty(), "{leader:?}");

@@ -110,7 +110,11 @@ impl MemberView {
             dashboard: if member.id == status.node_id { String::new() } else { link(&member.http_address) },
             nodes: or_dash(&member.raft_address),
             lag: member.lag.map_or_else(|| "–".to_owned(), count),
-            last_contact: member.last_contact_ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms ago", count(ms))),
+            last_contact: match member.last_contact_ms {
+                Some(ms) if !member.answers() => format!("{} ms: no answer", count(ms)),
+                Some(ms) => format!("{} ms ago", count(ms)),
+                None => "–".to_owned(),
+            },
         }
     }
 }
