@@ -109,7 +109,13 @@ async fn publish_one(client: &Client, args: &PublishArgs, payload: Vec<u8>) -> R
         true => output.json(&ReceiptLine::of(&published))?,
         false => output.line(words(&published))?,
     }
-    output.flush()
+    output.flush()?;
+    // A name that was mistyped makes a queue, too.
+    if published.seq == Some(0) && published.schema_version == 0 && !published.duplicate && io::stderr().is_terminal() {
+        let queue = &args.queue;
+        eprintln!("this is the first message of `{queue}`, which has no contract; `qwer-q queue list` shows the queues");
+    }
+    Ok(())
 }
 
 /// Three parts at once: a thread reads stdin, this task encodes and sends, another reports in the order of the lines.

@@ -73,6 +73,9 @@ fn check_shows_what_is_stale_line_by_line_and_writes_nothing() {
     assert_eq!(project.files(), before);
     project.ok(NOBODY, &["--locked"]);
     assert_eq!(project.ok(NOBODY, &["--dry-run", "--locked"]), "nothing would change\n");
+    register(&broker, "orders", "  string note = 2;\n", &[]);
+    let said = project.ok(&broker.broker(), &["--dry-run"]);
+    contains_all(&said, &["would change qwerq.lock\n", "-version = 1\n+version = 2\n", "would change qwerq.descriptors.binpb\n"]);
 }
 
 #[test]

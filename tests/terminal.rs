@@ -54,6 +54,18 @@ fn a_narrow_table_names_the_columns_that_it_leaves_out() {
 }
 
 #[test]
+fn a_mistyped_name_that_made_a_queue_is_noticed() {
+    let broker = broker();
+    let said = |queue: &str| shown(broker.command(&["publish", "-q", queue, "--body", "{}"]), 200).join("\n");
+    let first = said("parcels");
+    contains_all(&first, &["(seq 0, fsync)", "the first message of `parcels`, which has no contract", "`qwer-q queue list`"]);
+    for queue in ["parcels", QUEUE] {
+        let later = said(queue);
+        assert!(later.contains("published") && !later.contains("contract"), "{later}");
+    }
+}
+
+#[test]
 fn what_is_piped_is_whole_and_plain() {
     let broker = broker();
     for args in TABLES {

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use similar::TextDiff;
 
 use crate::contract::ContractSource;
+use crate::output::Stale;
 
 /// The name of the lock.
 pub const LOCK: &str = "qwerq.lock";
@@ -167,18 +168,19 @@ impl Lock {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn check(&self, folder: &Path) -> Result<Vec<String>, LockError> {
+    pub fn check(&self, folder: &Path) -> Result<Vec<Stale>, LockError> {
         let mut stale = Vec::new();
         for (name, fresh) in self.files() {
+            let path = PathBuf::from(name);
             match read(&folder.join(name))? {
-                None => stale.push(format!("{name}: missing")),
+                None => stale.push(Stale::Missing(path)),
                 Some(there) if there == fresh => {}
-                Some(_) if name == DESCRIPTORS => stale.push(format!("{name}: stale")),
+                Some(_) if name == DESCRIPTORS => stale.push(Stale::Changed(path, String::new())),
                 Some(there) => {
                     let (there, fresh) = (String::from_utf8_lossy(&there), String::from_utf8_lossy(&fresh));
                     let diff = TextDiff::from_lines(&*there, &*fresh);
                     let diff = diff.unified_diff().context_radius(2).header(name, &format!("{name} (fresh)")).to_string();
-                    stale.push(format!("{name}: stale\n{}", diff.trim_end()));
+                    stale.push(Stale::Changed(path, diff));
                 }
             }
         }

@@ -51,7 +51,7 @@ pub struct Written {
 pub enum Stale {
     /// A file is not there.
     Missing(PathBuf),
-    /// A file has another text; a unified diff from what is there to what would be.
+    /// A file has another text; a unified diff from what is there to what would be, empty for one that is no text.
     Changed(PathBuf, String),
     /// An earlier run wrote a file that is no longer emitted.
     Leftover(PathBuf),
@@ -61,6 +61,7 @@ impl std::fmt::Display for Stale {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Stale::Missing(path) => write!(f, "{}: missing", path.display()),
+            Stale::Changed(path, diff) if diff.is_empty() => write!(f, "{}: stale", path.display()),
             Stale::Changed(path, diff) => write!(f, "{}: stale\n{}", path.display(), diff.trim_end()),
             Stale::Leftover(path) => write!(f, "{}: no longer emitted", path.display()),
         }

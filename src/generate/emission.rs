@@ -1,7 +1,7 @@
 //! The files of a run, compiled in memory before the first is touched: written, compared, or shown.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use qwerq_codegen::contract::Request;
 use qwerq_codegen::lock::Lock;
@@ -71,7 +71,8 @@ impl Emission {
         if stale.is_empty() {
             return self.write();
         }
-        let failure = stale.into_iter().fold(Failure::failed("qwerq.lock would change, which --locked forbids"), Failure::context);
+        let failure = Failure::failed("qwerq.lock would change, which --locked forbids");
+        let failure = stale.iter().map(Stale::to_string).fold(failure, Failure::context);
         Err(failure.next_step("run `qwer-q gen` without --locked, and commit what it writes"))
     }
 
@@ -89,7 +90,7 @@ impl Emission {
             let found = generated.check(out).map_err(|error| Failure::failed(error.to_string()))?;
             match found.is_empty() {
                 true => output.line(format!("{} is up to date", out.display()))?,
-                false => stale.push((out.display().to_string(), found.iter().map(Stale::to_string).collect())),
+                false => stale.push((out.display().to_string(), found)),
             }
         }
         output.flush()?;
@@ -99,7 +100,7 @@ impl Emission {
             [one] => Failure::failed(format!("{one} is stale")),
             several => Failure::failed(format!("{} are stale", several.join(" and "))),
         };
-        let failure = stale.into_iter().flat_map(|(_, found)| found).fold(failure, Failure::context);
+        let failure = stale.iter().flat_map(|(_, found)| found).map(Stale::to_string).fold(failure, Failure::context);
         Err(failure.next_step(match (&self.lock, self.schema_first) {
             (Some(_), false) => "run `qwer-q gen --locked` (or `qwer-q gen`, if the contracts are newer), and commit what it writes",
             _ => "run the same command without --check, and commit what it writes",
@@ -109,30 +110,29 @@ impl Emission {
     /// Shows what would be written and removed, with a diff where something is there.
     pub(super) fn preview(&self) -> Result<(), Failure> {
         let mut output = Output::stdout();
-        let mut count = 0;
+        let mut stale = Vec::new();
         for (out, generated) in &self.outputs {
-            for stale in generated.check(out).map_err(|error| Failure::failed(error.to_string()))? {
-                count += 1;
-                match &stale {
-                    Stale::Missing(path) => output.line(format!("would write {}", out.join(path).display()))?,
-                    Stale::Leftover(path) => output.line(format!("would remove {}", out.join(path).display()))?,
-                    Stale::Changed(path, diff) => {
-                        output.line(format!("would change {}\n{}", out.join(path).display(), diff.trim_end()))?;
-                    }
-                }
+            let found = generated.check(out).map_err(|error| Failure::failed(error.to_string()))?;
+            stale.extend(found.into_iter().map(|one| (out.as_path(), one)));
+        }
+        if let Some((folder, _)) = &self.lock {
+            stale.extend(self.stale_lock()?.into_iter().map(|one| (folder.as_path(), one)));
+        }
+        for (folder, one) in &stale {
+            match one {
+                Stale::Missing(path) => output.line(format!("would write {}", shown(folder, path)))?,
+                Stale::Leftover(path) => output.line(format!("would remove {}", shown(folder, path)))?,
+                Stale::Changed(path, diff) if diff.is_empty() => output.line(format!("would change {}", shown(folder, path)))?,
+                Stale::Changed(path, diff) => output.line(format!("would change {}\n{}", shown(folder, path), diff.trim_end()))?,
             }
         }
-        for stale in self.stale_lock()? {
-            count += 1;
-            output.line(format!("would write {stale}"))?;
-        }
-        if count == 0 {
+        if stale.is_empty() {
             output.line("nothing would change")?;
         }
         output.flush()
     }
 
-    fn stale_lock(&self) -> Result<Vec<String>, Failure> {
+    fn stale_lock(&self) -> Result<Vec<Stale>, Failure> {
         match &self.lock {
             Some((folder, lock)) => lock.check(folder).map_err(|error| lock_failure(&error)),
             None => Ok(Vec::new()),
@@ -152,6 +152,6 @@ fn request(target: &Target, contracts: &Contracts) -> Result<Request, Failure> {
     Ok(Request { language: target.language.clone(), contracts: wanted, types })
 }
 
-fn shown(folder: &std::path::Path, name: &str) -> String {
-    if folder == std::path::Path::new(".") { name.to_owned() } else { folder.join(name).display().to_string() }
+fn shown(folder: &Path, name: impl AsRef<Path>) -> String {
+    if folder == Path::new(".") { name.as_ref().display().to_string() } else { folder.join(name).display().to_string() }
 }

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// What a command shows on a terminal that is so many columns wide, line by line and with its colours.
+/// What a command shows on a terminal that is so many columns wide, line by line and with its colours, what it says on stderr too.
 pub(crate) fn shown(mut command: Command, columns: u16) -> Vec<String> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("the system has terminals left");
     grantpt(&ours).expect("it is ours");
@@ -19,7 +19,8 @@ pub(crate) fn shown(mut command: Command, columns: u16) -> Vec<String> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let theirs = rustix::fs::open(name, flags, Mode::empty()).expect("it is unlocked");
     tcsetwinsize(&theirs, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
-    let mut child = command.stdin(Stdio::null()).stdout(theirs).spawn().expect("the command starts");
+    let errors = theirs.try_clone().expect("descriptors are left");
+    let mut child = command.stdin(Stdio::null()).stdout(theirs).stderr(errors).spawn().expect("the command starts");
     // Our copy of the other end; when the last one closes, reading ends with an error or with nothing.
     drop(command);
     let text = all_of(ours);

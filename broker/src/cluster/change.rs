@@ -99,7 +99,10 @@ impl Changer {
         }
         let cluster = Some(status.cluster_id.clone());
         let welcome = probe(&self.identity, cluster, id, raft_address).await.map_err(|error| {
-            refused(format!("node {id} does not answer at {raft_address}: {error}; is that its --cluster-bind, and is it running with --cluster-node-id {id}?"))
+            refused(format!(
+                "node {id} does not answer at {raft_address}: {error}; is that its --cluster-bind, and is it running with \
+                 --cluster-node-id {id}?"
+            ))
         })?;
         let address = Address { raft: raft_address.to_owned(), ..welcome.address };
         self.raft.add_learner(id, address, false).await.map_err(|error| self.failed("it was not taken up", &error))?;

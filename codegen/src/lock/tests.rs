@@ -38,7 +38,7 @@ fn what_is_read_is_what_was_written() {
     let read = Lock::read(folder.path()).expect("reads").expect("is there");
     let facts = |lock: &Lock| format!("{:?}", lock.contracts());
     assert_eq!(facts(&read), facts(&lock()));
-    assert_eq!(read.check(folder.path()).expect("reads"), [""; 0]);
+    assert_eq!(read.check(folder.path()).expect("reads"), []);
     assert_eq!(read.write(folder.path()).expect("writes"), [""; 0]);
 }
 
@@ -58,7 +58,7 @@ fn the_lock_is_sorted_text_and_shared_files_are_stored_once() {
 fn without_a_lock_there_is_none() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     assert!(Lock::read(folder.path()).expect("reads").is_none());
-    assert_eq!(lock().check(folder.path()).expect("reads"), ["qwerq.lock: missing", "qwerq.descriptors.binpb: missing"]);
+    assert_eq!(lock().check(folder.path()).expect("reads"), [Stale::Missing(LOCK.into()), Stale::Missing(DESCRIPTORS.into())]);
 }
 
 #[test]
@@ -92,6 +92,7 @@ fn a_difference_is_shown_line_by_line() {
     let mut newer = lock();
     newer.contracts[0].version = 4;
     let stale = newer.check(folder.path()).expect("reads");
-    assert_eq!(stale.len(), 1, "{stale:?}");
-    assert!(stale[0].contains("-version = 3\n+version = 4\n"), "{}", stale[0]);
+    let [Stale::Changed(path, diff)] = &stale[..] else { panic!("{stale:?}") };
+    assert_eq!(path, Path::new(LOCK));
+    assert!(diff.contains("-version = 3\n+version = 4\n"), "{diff}");
 }
